@@ -1,0 +1,42 @@
+# cheetah_module(NAME DEPENDS ... LIBRARIES ...) makes the library cheetah_NAME and, for its tests, NAME_test.
+# Sources are added by name: cheetah_sources(NAME ...) for the library, cheetah_tests(NAME ...) for the tests;
+# the folders below a module call the same two functions.
+function(cheetah_module name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  add_library(cheetah_${name} STATIC)
+  target_include_directories(cheetah_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  foreach(dependency ${ARG_DEPENDS})
+    target_link_libraries(cheetah_${name} PUBLIC cheetah_${dependency})
+  endforeach()
+  target_link_libraries(cheetah_${name} PUBLIC ${ARG_LIBRARIES})
+endfunction()
+
+function(cheetah_sources name)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  target_sources(cheetah_${name} PRIVATE ${ARGN})
+endfunction()
+
+function(cheetah_tests name)
+  if(CHEETAH_FUZZ)
+    return()
+  endif()
+  if(NOT TARGET ${name}_test)
+    add_executable(${name}_test)
+    target_link_libraries(${name}_test PRIVATE cheetah_${name} GTest::gtest GTest::gtest_main ${RAPIDCHECK_LIBRARY})
+    target_compile_definitions(${name}_test PRIVATE CHEETAH_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    add_test(NAME ${name} COMMAND ${name}_test)
+    set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+  endif()
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  target_sources(${name}_test PRIVATE ${ARGN})
+endfunction()
+
+# cheetah_fuzzer(MODULE NAME source.cpp): a libFuzzer target, only in the fuzz preset.
+function(cheetah_fuzzer module name source)
+  if(NOT CHEETAH_FUZZ)
+    return()
+  endif()
+  add_executable(${name}_fuzz ${source})
+  target_link_libraries(${name}_fuzz PRIVATE cheetah_${module})
+  target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+endfunction()

@@ -1,0 +1,113 @@
+#include "base/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "base/error.h"
+
+namespace cheetah {
+namespace {
+
+constexpr int kSpins = 20000;  // about 50 us: longer than the gap between two kernels of a step
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+// The first sibling of each physical core, from sysfs; the core itself where sysfs does not say.
+int first_sibling(int core) {
+  std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(core) + "/topology/thread_siblings_list");
+  int first = core;
+  if (!(file >> first)) return core;
+  return first;
+}
+
+// The cgroup v2 CPU quota in cores, or a large number.
+double cgroup_quota() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1e9;
+  return std::max(1.0, std::atof(quota.c_str()) / period);
+}
+
+}  // namespace
+
+std::vector<int> usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  std::set<int> seen;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set) && seen.insert(first_sibling(core)).second) cores.push_back(core);
+  const auto quota = static_cast<size_t>(std::min(1e6, std::ceil(cgroup_quota())));
+  if (cores.size() > quota) cores.resize(quota);
+  if (cores.empty()) cores.push_back(0);
+  return cores;
+}
+
+ThreadPool::ThreadPool() : ThreadPool(Options{}) {}
+
+ThreadPool::ThreadPool(Options options) {
+  const std::vector<int> cores = usable_cores();
+  num_threads_ = options.num_threads > 0 ? options.num_threads : static_cast<int>(cores.size());
+  workers_.reserve(static_cast<size_t>(num_threads_ - 1));
+  for (int worker = 1; worker < num_threads_; ++worker) {
+    workers_.emplace_back([this, worker] { loop(worker); });
+    if (!options.pin || num_threads_ > static_cast<int>(cores.size())) continue;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cores[static_cast<size_t>(worker)], &set);
+    pthread_setaffinity_np(workers_.back().native_handle(), sizeof set, &set);  // best effort
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stopping_.store(true, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::run_erased(Erased call, void* context) {
+  if (num_threads_ == 1) return call(context, 0);
+  CHEETAH_ASSERT(running_.load(std::memory_order_relaxed) == 0, "two jobs at once in one thread pool");
+  call_ = call;
+  context_ = context;
+  running_.store(num_threads_ - 1, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  call(context, 0);
+  for (int spins = 0; running_.load(std::memory_order_acquire) != 0; ++spins) {
+    if (spins < kSpins)
+      pause();
+    else
+      std::this_thread::yield();
+  }
+}
+
+void ThreadPool::loop(int worker) {
+  uint32_t seen = 0;
+  for (;;) {
+    for (int spins = 0; spins < kSpins && generation_.load(std::memory_order_acquire) == seen; ++spins)
+      pause();
+    generation_.wait(seen, std::memory_order_acquire);
+    seen = generation_.load(std::memory_order_acquire);
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    call_(context_, worker);
+    running_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+}  // namespace cheetah

@@ -1,0 +1,73 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace cheetah {
+
+// Fork-join workers for kernels. The calling thread is worker 0; workers 1.. wait between jobs, spinning
+// briefly (a decode step is dozens of jobs, microseconds apart) and then sleeping, so that an idle pool costs
+// nothing. One thread at a time may call run() or parallel_for(). Work is split the same way for the same
+// arguments, so results do not depend on timing.
+class ThreadPool {
+ public:
+  struct Options {
+    int num_threads = 0;  // 0: one per physical core this process may use
+    bool pin = true;      // bind worker i to the i-th allowed core (no effect on worker 0, the caller)
+  };
+  ThreadPool();
+  explicit ThreadPool(Options options);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const { return num_threads_; }
+
+  // Calls work(worker) once on every worker and returns when all are done. work must not throw.
+  template <class Work>
+  void run(Work&& work) {
+    using Target = std::remove_reference_t<Work>;
+    run_erased([](void* context, int worker) { (*static_cast<Target*>(context))(worker); },
+               const_cast<void*>(static_cast<const void*>(&work)));
+  }
+
+  // Splits [0, count) into pieces of `grain` that workers take as they get free; work(begin, end, worker).
+  template <class Work>
+  void parallel_for(int64_t count, int64_t grain, Work&& work) {
+    if (count <= 0) return;
+    if (num_threads_ == 1 || count <= grain) {
+      work(int64_t{0}, count, 0);
+      return;
+    }
+    next_.store(0, std::memory_order_relaxed);
+    run([&](int worker) {
+      for (;;) {
+        const int64_t begin = next_.fetch_add(grain, std::memory_order_relaxed);
+        if (begin >= count) return;
+        work(begin, begin + grain < count ? begin + grain : count, worker);
+      }
+    });
+  }
+
+ private:
+  using Erased = void (*)(void*, int);
+  void run_erased(Erased call, void* context);
+  void loop(int worker);
+
+  int num_threads_ = 1;
+  Erased call_ = nullptr;
+  void* context_ = nullptr;
+  alignas(64) std::atomic<uint32_t> generation_{0};  // bumped to start a job
+  alignas(64) std::atomic<int> running_{0};          // workers that have not finished the job
+  alignas(64) std::atomic<int64_t> next_{0};
+  std::atomic<bool> stopping_{false};
+  std::vector<std::thread> workers_;  // last: started when everything above is ready
+};
+
+// Cores this process may run on (affinity and cgroup quota respected), one per physical core where known.
+std::vector<int> usable_cores();
+
+}  // namespace cheetah
