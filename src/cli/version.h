@@ -1,0 +1,6 @@
+#pragma once
+#include <string>
+
+namespace cheetah {
+std::string version_text();
+}

@@ -1,0 +1,51 @@
+#pragma once
+// y = x W^T (+ bias): the product of every linear layer. W's rows are outputs, stored in any weight DType.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/context.h"
+#include "tensor/dtype.h"
+
+namespace cheetah {
+
+struct WeightMatrix {
+  DType dtype = DType::kF32;
+  int64_t rows = 0;                 // outputs
+  int64_t cols = 0;                 // inputs, a whole number of the type's blocks
+  const std::byte* data = nullptr;  // [rows, cols], dense
+};
+
+struct GemmArgs {
+  const float* x = nullptr;  // [m, w.cols] f32
+  int64_t x_stride = 0;      // elements between rows of x, at least w.cols
+  int64_t m = 0;
+  WeightMatrix w;
+  const float* bias = nullptr;  // [w.rows] f32, or none
+  float* y = nullptr;           // [m, w.rows] f32
+  int64_t y_stride = 0;
+};
+
+// Each output depends only on its own row of x and of W, added in an order that does not change with m, with
+// the number of threads or with the row's place: the same token gives the same bits at every batch size.
+void gemm(const GemmArgs& args, const CpuContext& context);
+
+// One weight matrix per expert; rows [offsets[e], offsets[e+1]) of x go through experts[e]. bias: per expert
+// or empty.
+struct GroupedGemmArgs {
+  const float* x = nullptr;  // [offsets.back(), cols] f32
+  int64_t x_stride = 0;
+  std::span<const WeightMatrix> experts;
+  std::span<const int64_t> offsets;      // experts.size() + 1, ascending from 0
+  std::span<const float* const> biases;  // empty, or one per expert
+  float* y = nullptr;                    // [offsets.back(), rows] f32
+  int64_t y_stride = 0;
+};
+void grouped_gemm(const GroupedGemmArgs& args, const CpuContext& context);
+
+Cost gemm_cost(const GemmArgs& args);
+
+// Plain loops, sums in double: the definition of right.
+void gemm_reference(const GemmArgs& args);
+
+}  // namespace cheetah

@@ -1,0 +1,92 @@
+#pragma once
+// A model in memory and its forward pass: what the CLI and the engine use.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+#include "kernels/context.h"
+#include "model/traits.h"
+#include "tensor/tensor.h"
+
+namespace cheetah {
+
+struct ModelWeights;  // weights.h
+class Tokenizer;
+class ChatTemplate;
+
+struct LoadOptions {
+  std::optional<DType> dtype;  // store linear weights in this type instead of the file's
+  bool show_progress = true;
+};
+
+// Immutable after loading; shared by every runner.
+class Model {
+ public:
+  // A Hugging Face directory or a GGUF file.
+  static std::unique_ptr<Model> load(const std::string& path, const LoadOptions& options = {});
+  // "random:llama-134m", "random:llama-1b", "random:llama-8b": seeded random weights, no tokenizer.
+  static std::unique_ptr<Model> random(const std::string& preset, DType dtype);
+  ~Model();
+
+  const std::string& name() const;
+  const ModelTraits& traits() const;
+  const ModelWeights& weights() const;
+  int64_t num_parameters() const;
+  int64_t weight_bytes() const;  // bytes a decode step reads at batch 1 plus the embedding table
+  int64_t decode_bytes() const;  // weight bytes one decode step reads at batch 1
+
+  const Tokenizer* tokenizer() const;         // nullptr: none in the files
+  const ChatTemplate* chat_template() const;  // nullptr: none
+  std::string bos_token() const;
+  std::string eos_token() const;
+
+ private:
+  struct State;
+  explicit Model(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// Pages of every layer. Which page belongs to whom is the caller's business.
+class KvPool {
+ public:
+  KvPool(const ModelTraits& traits, DType dtype, int64_t num_pages, int64_t page_tokens = 16);
+  PagedKv layer(int64_t index);
+  int64_t num_pages() const { return num_pages_; }
+  int64_t page_tokens() const { return page_tokens_; }
+  int64_t pages_for(int64_t tokens) const { return (tokens + page_tokens_ - 1) / page_tokens_; }
+
+ private:
+  std::vector<Buffer> layers_;
+  PagedKv shape_;
+  int64_t num_pages_;
+  int64_t page_tokens_;
+  int64_t value_offset_;  // of the values in a layer's buffer
+};
+
+// Bytes one cached token takes in all layers.
+int64_t kv_bytes_per_token(const ModelTraits& traits, DType dtype);
+
+struct ForwardBatch {
+  std::span<const int32_t> tokens;               // of all sequences, one after another
+  std::span<const AttentionSequence> sequences;  // cover tokens exactly, in order
+  std::span<const int64_t> logit_rows;           // indices into tokens whose logits are wanted
+};
+
+// Runs batches on the CPU. Owns the activations, reused from step to step; one thread at a time.
+class CpuRunner {
+ public:
+  CpuRunner(const Model& model, const CpuContext& context);
+  ~CpuRunner();
+  // logits [logit_rows.size(), vocab] f32. Writes this step's keys and values into the pool first.
+  void forward(const ForwardBatch& batch, KvPool& pool, std::span<float> logits);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cheetah

@@ -1,0 +1,102 @@
+#pragma once
+// What a model family is, as data. The one transformer (forward.cpp) runs whatever these say.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/activation/activation.h"
+#include "kernels/moe/moe.h"
+#include "kernels/rope/rope.h"
+
+namespace cheetah {
+
+enum class NormKind { kRms, kLayer };
+
+struct RopeTraits {
+  std::vector<float> inv_freq;       // [rotary_dim / 2], scaling already applied; empty: no rotation
+  std::vector<float> long_inv_freq;  // longrope: used when a sequence grows past original_context
+  int64_t original_context = 0;
+  float magnitude = 1.f;
+  float long_magnitude = 1.f;
+  RopeLayout layout = RopeLayout::kHalves;
+};
+
+struct MoeTraits {
+  int64_t experts = 0;
+  int64_t top_k = 0;
+  int64_t expert_hidden = 0;
+  int64_t shared_hidden = 0;  // 0: no shared expert
+  RouterScore score = RouterScore::kSoftmax;
+  bool normalize = false;
+  float normalize_floor = 0.f;
+  float scale = 1.f;
+  int64_t groups = 1;
+  int64_t top_groups = 1;
+  bool group_score_top2 = false;
+  bool clamped_swiglu = false;
+};
+
+struct MlaTraits {
+  int64_t q_rank = 0;  // 0: queries come from one projection
+  int64_t kv_rank = 0;
+  int64_t nope_dim = 0;
+  int64_t rope_dim = 0;
+  int64_t value_dim = 0;
+};
+
+struct LayerTraits {
+  int64_t window = 0;       // 0: full attention
+  bool rotate = true;       // false: this layer uses no positions
+  bool local_rope = false;  // use ModelTraits::local_rope
+  bool moe = false;
+};
+
+struct ModelTraits {
+  std::string family;
+  int64_t vocab = 0;
+  int64_t hidden = 0;
+  int64_t ffn = 0;  // of dense layers
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t max_positions = 0;
+  std::vector<LayerTraits> layers;
+
+  NormKind norm = NormKind::kRms;
+  float norm_eps = 1e-6f;
+  float norm_weight_offset = 0.f;
+  bool pre_norm = true;        // norms before attention and MLP
+  bool post_norm = false;      // norms after them, before the residual sum
+  bool qk_norm = false;        // RMSNorm of queries and keys per head
+  bool qk_norm_whole = false;  // … over all heads at once (OLMo 2)
+
+  bool learned_positions = false;
+  RopeTraits rope;
+  RopeTraits local_rope;
+
+  Activation activation = Activation::kSilu;
+  bool gated_mlp = true;
+
+  float embedding_scale = 1.f;
+  float residual_scale = 1.f;
+  float attention_scale = 0.f;  // multiplies q.k
+  float attention_soft_cap = 0.f;
+  float logit_soft_cap = 0.f;
+  float logit_scale = 1.f;
+  bool attention_sinks = false;
+
+  bool has_mla = false;
+  MlaTraits mla;
+  MoeTraits moe;
+  bool tied_embeddings = false;
+
+  std::vector<int32_t> eos_ids;
+  int32_t bos_id = -1;
+
+  // Dimensions of one cached row.
+  int64_t cache_heads() const { return has_mla ? 1 : kv_heads; }
+  int64_t cache_key_dim() const { return has_mla ? mla.kv_rank + mla.rope_dim : head_dim; }
+  int64_t cache_value_dim() const { return has_mla ? mla.kv_rank : head_dim; }
+};
+
+}  // namespace cheetah

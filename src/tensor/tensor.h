@@ -1,0 +1,62 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+namespace cheetah {
+
+// A read-only view of a dense row-major tensor; the bytes belong to a file mapping or a Buffer.
+struct TensorView {
+  DType dtype = DType::kF32;
+  Shape shape;
+  const std::byte* data = nullptr;
+
+  int64_t rows() const { return shape.back() == 0 ? 0 : shape.elements() / shape.back(); }
+  int64_t cols() const { return shape.back(); }
+  int64_t bytes() const { return rows() * row_bytes(dtype, cols()); }
+  const std::byte* row(int64_t index) const { return data + index * row_bytes(dtype, cols()); }
+};
+
+// Owned bytes, 64-byte aligned and zeroed.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(int64_t bytes)
+      : data_(bytes
+                  ? static_cast<std::byte*>(::operator new (static_cast<size_t>(bytes), std::align_val_t{64}))
+                  : nullptr),
+        size_(bytes) {
+    if (bytes) std::memset(data_, 0, static_cast<size_t>(bytes));
+  }
+  Buffer(Buffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~Buffer() { ::operator delete (data_, std::align_val_t{64}); }
+
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  template <class T>
+  T* as() {
+    return reinterpret_cast<T*>(data_);
+  }
+  template <class T>
+  const T* as() const {
+    return reinterpret_cast<const T*>(data_);
+  }
+  int64_t size() const { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  int64_t size_ = 0;
+};
+
+}  // namespace cheetah
