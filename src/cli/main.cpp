@@ -1,20 +1,50 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <initializer_list>
+#include <new>
 
 #include "base/error.h"
-#include "cli/version.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/parse.h"
+#include "cli/signals.h"
+
+namespace cheetah {
+namespace {
+
+constexpr std::initializer_list<AddCommand> kCommands = {};
+
+int run(int argc, char** argv) {
+  CLI::App app("Cheetah: the performance system for large language models", "cheetah");
+  Action action;
+  for (const AddCommand add : kCommands) add(app, action);
+  if (const auto code = parse_command_line(app, argc, argv)) return *code;
+  const int code = action();
+  flush_output();
+  return code;
+}
+
+int fail(const std::string& message, int code) {
+  print_error(message);
+  return code;
+}
+
+}  // namespace
+}  // namespace cheetah
 
 int main(int argc, char** argv) {
-  CLI::App app("Cheetah: the performance system for large language models");
-  app.set_version_flag("--version", cheetah::version_text());
-  app.require_subcommand(1);
+  using namespace cheetah;
+  open_missing_standard_files();
+  install_signal_handlers();
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    return app.exit(success);
-  } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    return 2;
+    return run(argc, argv);
+  } catch (const OutputClosed&) {
+    return 0;  // the reader has seen enough: `cheetah … | head`
+  } catch (const UsageError& error) {
+    return fail(error.what(), 2);
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory: use a smaller model, context (--ctx-size) or batch", 1);
+  } catch (const std::exception& error) {
+    return fail(error.what(), 1);
   }
-  return 0;
 }

@@ -3,18 +3,17 @@
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 
-#include <bit>
-
 #include "base/format.h"
 
 namespace cheetah {
 
 std::string version_text() {
-  std::string targets;
+  std::string targets;  // best first; Highway runs the first one that this processor has
   const auto supported = hwy::SupportedTargets();
   for (auto left = supported & HWY_TARGETS; left != 0; left &= left - 1) {
     const auto target = left & ~(left - 1);
-    targets += format("{}{}", targets.empty() ? "" : " ", hwy::TargetName(target));
+    targets += targets.empty() ? format("{} (chosen)", hwy::TargetName(target))
+                               : format(" {}", hwy::TargetName(target));
   }
   const std::string cuda = CHEETAH_CUDA_VERSION;
   return format("cheetah {} ({})\ncompiler  {}\nsimd      {}\ncuda      {}\n", CHEETAH_VERSION,

@@ -1,0 +1,18 @@
+#pragma once
+// A subcommand is one file with one function that declares its flags. main.cpp lists these functions.
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace cheetah {
+
+// What a parsed command line asks for; returns the exit code (0 done, 1 a check failed, 130 interrupted).
+using Action = std::function<int()>;
+
+// Adds a subcommand to `root`; when the person chose it, its callback stores the work in `action`, which main
+// runs after all flags are known to be good.
+using AddCommand = void (*)(CLI::App& root, Action& action);
+
+}  // namespace cheetah

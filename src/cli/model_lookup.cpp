@@ -1,0 +1,101 @@
+#include "cli/model_lookup.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace cheetah {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+std::string hub_cache_folder() {
+  if (const auto cache = environment("HF_HUB_CACHE"); !cache.empty()) return cache;
+  if (const auto home = environment("HF_HOME"); !home.empty()) return home + "/hub";
+  if (const auto home = environment("HOME"); !home.empty()) return home + "/.cache/huggingface/hub";
+  return "";
+}
+
+// ORG/NAME is kept as models--ORG--NAME/snapshots/REVISION, with the revision of main in refs/main.
+std::string find_in_hub(const std::string& name, const std::string& cache) {
+  const size_t slash = name.find('/');
+  if (cache.empty() || slash == std::string::npos || slash == 0 ||
+      name.find('/', slash + 1) != std::string::npos)
+    return "";
+  if (name.find("..") != std::string::npos) return "";  // a name, never a way out of the cache
+  const fs::path root =
+      fs::path(cache) / ("models--" + name.substr(0, slash) + "--" + name.substr(slash + 1));
+  std::string revision;
+  std::ifstream(root / "refs" / "main") >> revision;
+  if (revision.empty() || revision.find('/') != std::string::npos) return "";
+  const fs::path snapshot = root / "snapshots" / revision;
+  return is_there(snapshot) ? snapshot.string() : "";
+}
+
+bool is_bare_name(const std::string& name) {
+  return name.find('/') == std::string::npos && name != "." && name != "..";
+}
+
+}  // namespace
+
+ModelPlaces model_places() {
+  ModelPlaces places;
+  std::string listed = environment("CHEETAH_MODELS");
+  for (size_t begin = 0; begin < listed.size();) {
+    const size_t end = std::min(listed.find(':', begin), listed.size());
+    if (end > begin) places.folders.push_back(listed.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  std::error_code error;
+  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+  if (!error)
+    for (const char* folder : {"models", "../models", "../share/cheetah/models"})
+      places.folders.push_back((here / folder).lexically_normal().string());
+  if (const std::string source = CHEETAH_MODELS_DIR; source != places.folders.back())
+    places.folders.push_back(source);
+  places.hub_cache = hub_cache_folder();
+  return places;
+}
+
+std::string find_model(const std::string& name, const ModelPlaces& places) {
+  if (name.rfind("random:", 0) == 0) return name;
+  const std::string wanted = name.empty() ? kDefaultModel : name;
+  if (!name.empty() && is_there(name)) return name;
+  std::string looked;
+  if (is_bare_name(wanted))
+    for (const std::string& folder : places.folders) {
+      for (const char* ending : {"", ".gguf"})
+        if (const fs::path path = fs::path(folder) / (wanted + ending); is_there(path)) return path.string();
+      looked += format("{}{}", looked.empty() ? "" : ", ", folder);
+    }
+  if (const auto snapshot = find_in_hub(wanted, places.hub_cache); !snapshot.empty()) return snapshot;
+  if (looked.empty())
+    throw Error(format("model '{}': no such file or directory, and not in the Hugging Face cache ({})",
+                       printable(wanted, 200), places.hub_cache));
+  throw Error(format("model '{}': not found; looked for it as a path and in {} (CHEETAH_MODELS adds folders)",
+                     printable(wanted, 200), looked));
+}
+
+void add_model_option(CLI::App& command, std::string& model) {
+  auto* flag =
+      command.add_option("-m,--model", model,
+                         "model folder, GGUF file, or a name such as cub-moe or ORG/NAME from the hub "
+                         "cache (default: the embedded cub-7m)");
+  command.add_option("MODEL", model, "the same, without the flag")->excludes(flag);
+}
+
+}  // namespace cheetah

@@ -1,0 +1,23 @@
+#pragma once
+
+namespace cheetah {
+
+// A process may start with descriptors 0..2 closed; a model file opened later would then take their place.
+void open_missing_standard_files();
+
+// SIGINT ends the process with 130 at once; SIGPIPE becomes an error of the write, which print() handles.
+void install_signal_handlers();
+
+// While one lives, the first SIGINT only sets a flag that long work polls; a second before the flag is taken
+// ends the process. One at a time.
+class InterruptScope {
+ public:
+  InterruptScope();
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+  bool pending() const;
+  bool take();  // pending(), and clears the flag
+};
+
+}  // namespace cheetah
