@@ -2,6 +2,7 @@
 // From a row of logits to a token. Pure: the random number is an argument.
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace cheetah {
@@ -26,6 +27,7 @@ double log_sum_exp(std::span<const float> logits);
 struct SampleScratch {
   std::vector<float> logits;
   std::vector<std::pair<float, int32_t>> candidates;
+  std::vector<int32_t> counts;  // of each id in the history; all zero between calls
 };
 
 // Applies penalties for `history`, then temperature, top-k, top-p, min-p, and picks by uniform in [0, 1).
