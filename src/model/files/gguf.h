@@ -41,6 +41,7 @@ struct GgufValue {
 class GgufFile {
  public:
   // Throws Error with one sentence for anything that breaks the format or its limits.
+  // Any part of a split model (NAME-00001-of-00003.gguf) opens the whole.
   static GgufFile open(const std::string& path);
   // The same over bytes in memory, which must outlive the result; `name` is used in messages.
   static GgufFile parse(std::span<const std::byte> bytes, const std::string& name);
@@ -59,10 +60,14 @@ class GgufFile {
   std::vector<int64_t> integers(std::string_view key) const;  // any integer or bool type
 
   const TensorMap& tensors() const { return tensors_; }
+  int64_t file_bytes() const;  // of all parts; 0 when parsed from memory
+  void prefetch() const;       // asks the kernel to start reading all of it
 
   std::map<std::string, GgufValue, std::less<>> const& metadata() const { return metadata_; }
 
  private:
+  void add_part(MappedFile file, int64_t index, int64_t count);
+
   std::string name_;
   std::vector<MappedFile> files_;  // empty when parsed from memory; several for a split model
   std::map<std::string, GgufValue, std::less<>> metadata_;
