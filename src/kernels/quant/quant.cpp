@@ -1,20 +1,12 @@
 #include "kernels/quant/quant.h"
 
-#include <cstring>
-
-#include "base/error.h"
-#include "tensor/float16.h"
+#include "kernels/quant/dequantize.h"
 
 namespace cheetah {
 
 void dequantize_row(DType dtype, const std::byte* row, float* out, int64_t elements) {
-  switch (dtype) {
-    case DType::kF32:
-      std::memcpy(out, row, static_cast<size_t>(elements) * sizeof(float));
-      return;
-    default:
-      throw Error("no conversion from " + std::string(name_of(dtype)));
-  }
+  if (has_fast_dequantize(dtype)) return dequantize_row_fast(dtype, row, out, elements);
+  dequantize_row_reference(dtype, row, out, elements);
 }
 
 }  // namespace cheetah
