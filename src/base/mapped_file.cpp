@@ -6,11 +6,13 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
 #include <utility>
 
+#include "base/bus_error_guard.h"
 #include "base/error.h"
 #include "base/format.h"
 
@@ -79,6 +81,9 @@ MappedFile MappedFile::open(const std::string& path) {
     if (data == MAP_FAILED) fail(path, "map");
     file.data_ = static_cast<const std::byte*>(data);
     file.mapped_ = true;
+    watch_mapping(data, size, path);
+    if (fstat(descriptor.fd, &status) != 0) fail(path, "stat");
+    if (status.st_size != file.size_) throw Error(format("{}: the file changed while it was opened", path));
     return file;
   }
   posix_fadvise(descriptor.fd, 0, 0, POSIX_FADV_SEQUENTIAL);
@@ -104,10 +109,12 @@ MappedFile::~MappedFile() { release(); }
 
 void MappedFile::release() {
   if (!data_) return;
-  if (mapped_)
+  if (mapped_) {
+    unwatch_mapping(data_);
     munmap(const_cast<std::byte*>(data_), static_cast<size_t>(size_));
-  else
+  } else {
     ::operator delete (const_cast<std::byte*>(data_), std::align_val_t{64});
+  }
   data_ = nullptr;
 }
 
