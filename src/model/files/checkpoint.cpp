@@ -201,8 +201,9 @@ std::string resolve_model_reference(const std::string& reference, const std::str
   if (!fs::is_directory(home / "snapshots", error))
     throw Error(
         format("{}: neither a path nor a model in {}: download it there first", reference, hub_directory));
-  if (const auto revision = read_model_text((home / "refs").string(), "main")) {
-    const std::string name = revision->substr(0, revision->find_first_of(" \r\n"));
+  if (fs::exists(home / "refs" / "main", error)) {
+    const std::string revision = read_model_text((home / "refs").string(), "main").value_or("");
+    const std::string name = revision.substr(0, revision.find_first_of(" \r\n"));
     if (find_model_file((home / "snapshots").string(), name)) return (home / "snapshots" / name).string();
   }
   const std::vector<std::string> revisions = list_files((home / "snapshots").string());

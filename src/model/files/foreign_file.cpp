@@ -64,6 +64,7 @@ std::optional<std::string> describe_foreign_file(std::span<const std::byte> byte
     if (text.starts_with(signature.start)) return std::string(signature.sentence);
   if (starts_with_html(text))
     return "this is a web page (perhaps a login or error page) saved under a model's name: download it again";
+  if (text.front() == '{') return "this is JSON text, not weights: give the directory it belongs to";
   if (looks_like_onnx(text) || path.ends_with(".onnx"))
     return "this is an ONNX graph: get the model as safetensors or GGUF";
   return std::nullopt;

@@ -175,22 +175,29 @@ class HeaderReader {
   uint64_t data_bytes_;
 };
 
-std::string_view header_text(std::span<const std::byte> bytes, const std::string& name) {
-  if (const auto foreign = describe_foreign_file(bytes, name)) throw Error(format("{}: {}", name, *foreign));
-  if (bytes.size() < 8)
-    throw Error(format("{}: header length truncated: file has {} bytes, need 8", name, bytes.size()));
+// What is wrong with the first bytes, or an empty string.
+std::string header_problem(std::span<const std::byte> bytes) {
+  if (bytes.size() < 8) return format("header length truncated: file has {} bytes, need 8", bytes.size());
+  if (std::memcmp(bytes.data(), "GGUF", 4) == 0)
+    return "this is a GGUF file under another name: give it a name that ends in .gguf";
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
-  if (std::memcmp(bytes.data(), "GGUF", 4) == 0)
-    throw Error(
-        format("{}: this is a GGUF file under another name: give it a name that ends in .gguf", name));
-  if (length < 2) throw Error(format("{}: header length {} is too small for a JSON object", name, length));
+  if (length < 2) return format("header length {} is too small for a JSON object", length);
   if (length > kMaxHeaderBytes)
-    throw Error(format("{}: header length {} exceeds the limit of {}: this is no safetensors file", name,
-                       length, kMaxHeaderBytes));
+    return format("header length {} exceeds the limit of {}: this is no safetensors file", length,
+                  kMaxHeaderBytes);
   if (length > bytes.size() - 8)
-    throw Error(format("{}: header length {} exceeds the {} bytes of the file: it is truncated", name, length,
-                       bytes.size()));
+    return format("header length {} exceeds the {} bytes of the file: it is truncated", length, bytes.size());
+  if (bytes[8] != std::byte{'{'}) return "invalid header JSON at byte 0: expected an object";
+  return "";
+}
+
+std::string_view header_text(std::span<const std::byte> bytes, const std::string& name) {
+  if (const std::string problem = header_problem(bytes); !problem.empty())
+    // Only now: a good file may start with any bytes, since its first eight are a number.
+    throw Error(format("{}: {}", name, describe_foreign_file(bytes, name).value_or(problem)));
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
   return {reinterpret_cast<const char*>(bytes.data()) + 8, static_cast<size_t>(length)};
 }
 
@@ -201,7 +208,6 @@ SafetensorsFile SafetensorsFile::parse(std::span<const std::byte> bytes, const s
   file.name_ = name;
   file.file_bytes_ = static_cast<int64_t>(bytes.size());
   const std::string_view text = header_text(bytes, name);
-  if (text[0] != '{') throw Error(format("{}: invalid header JSON at byte 0: expected an object", name));
   // The deepest legal value is a list in an object in the header.
   const Json header = parse_json(text, name, {.max_bytes = kMaxHeaderBytes, .max_depth = 4});
   const auto data = bytes.subspan(8 + text.size());
