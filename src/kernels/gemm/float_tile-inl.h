@@ -1,0 +1,112 @@
+// Dot-product tiles in F32, once per instruction set. Included by foreach_target sources only.
+//
+// out[i, j] = sum over k of x[i, k] * w[j, k]. Lane l of an output's one accumulator takes every k with
+// k mod lanes = l, in order, and the lanes are added in a fixed tree. So an output's bits depend on its own
+// two rows alone, whatever the tile's shape: that is what keeps a token's result the same at every batch
+// size.
+#if defined(CHEETAH_KERNELS_GEMM_FLOAT_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CHEETAH_KERNELS_GEMM_FLOAT_TILE_INL_H_
+#undef CHEETAH_KERNELS_GEMM_FLOAT_TILE_INL_H_
+#else
+#define CHEETAH_KERNELS_GEMM_FLOAT_TILE_INL_H_
+#endif
+
+#include <cstring>
+
+#include "kernels/quant/widen-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cheetah::HWY_NAMESPACE {
+namespace {
+
+// Rows of W per tile for kM rows of x: as many accumulators as registers allow, with one register a row of W
+// and one for x left over.
+#if HWY_TARGET <= HWY_AVX3
+template <int kM>
+inline constexpr int kTileRows = kM == 8   ? 3
+                                 : kM == 4 ? 6
+                                           : 8;
+#else
+template <int kM>
+inline constexpr int kTileRows = kM == 8   ? 1
+                                 : kM == 4 ? 3
+                                 : kM == 2 ? 4
+                                           : 8;
+#endif
+inline constexpr int kMaxTileRows = 8;
+
+#if HWY_TARGET == HWY_SCALAR
+template <int kCount>
+HWY_INLINE void sum_lanes(const FloatVector* vectors, float* sums) {
+  for (int i = 0; i < kCount; ++i) sums[i] = hn::GetLane(vectors[i]);
+}
+#else
+using QuadTag = hn::FixedTag<float, 4>;
+
+// Halves added until four lanes are left.
+template <class D>
+HWY_INLINE hn::Vec<QuadTag> fold_to_quad(D d, hn::Vec<D> v) {
+  if constexpr (hn::MaxLanes(d) == 4) {
+    return v;
+  } else {
+    const hn::Half<D> half;
+    return fold_to_quad(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+}
+
+// Four vectors at a time: after the folds, a 4 x 4 transposition that adds on its way.
+template <int kCount>
+HWY_INLINE void sum_lanes(const FloatVector* vectors, float* sums) {
+  static_assert(kCount % 4 == 0);
+  const FloatTag d;
+  const QuadTag quad;
+  HWY_UNROLL(2)
+  for (int i = 0; i < kCount; i += 4) {
+    const auto a = fold_to_quad(d, vectors[i]), b = fold_to_quad(d, vectors[i + 1]);
+    const auto c = fold_to_quad(d, vectors[i + 2]), e = fold_to_quad(d, vectors[i + 3]);
+    const auto ab = hn::Add(hn::InterleaveLower(quad, a, b), hn::InterleaveUpper(quad, a, b));
+    const auto ce = hn::Add(hn::InterleaveLower(quad, c, e), hn::InterleaveUpper(quad, c, e));
+    const auto sum = hn::Add(hn::ConcatLowerLower(quad, ce, ab), hn::ConcatUpperUpper(quad, ce, ab));
+    hn::StoreU(sum, quad, sums + i);
+  }
+}
+#endif
+
+// sums[i * kTileRows<kM> + j] = x row i . w row j over k elements. x rows are x_stride apart and zero-padded
+// to whole vectors; w rows hold exactly k elements of Widen's type.
+template <class Widen, int kM>
+HWY_NOINLINE void dot_tile(const float* HWY_RESTRICT x, int64_t x_stride, const std::byte* const* rows,
+                           int64_t k, float* HWY_RESTRICT sums) {
+  constexpr int kN = kTileRows<kM>;
+  const FloatTag d;
+  FloatVector acc[kM * kN];
+  const std::byte* w[kN];
+  for (int j = 0; j < kN; ++j) w[j] = rows[j];
+  for (int i = 0; i < kM * kN; ++i) acc[i] = hn::Zero(d);
+  const auto step = [&](int64_t at, const std::byte* const* from, int64_t from_at) HWY_ATTR {
+    FloatVector weights[kN];
+    for (int j = 0; j < kN; ++j) weights[j] = Widen::load(from[j] + from_at * Widen::kBytes);
+    for (int i = 0; i < kM; ++i) {
+      const auto value = hn::LoadU(d, x + i * x_stride + at);
+      for (int j = 0; j < kN; ++j) acc[i * kN + j] = hn::MulAdd(value, weights[j], acc[i * kN + j]);
+    }
+  };
+  int64_t at = 0;
+  for (; at + kLanes <= k; at += kLanes) step(at, w, at);
+  if (at < k) {
+    std::byte padded[kN][kLanes * 4] = {};
+    const std::byte* from[kN];
+    for (int j = 0; j < kN; ++j) {
+      std::memcpy(padded[j], w[j] + at * Widen::kBytes, static_cast<size_t>((k - at) * Widen::kBytes));
+      from[j] = padded[j];
+    }
+    step(at, from, 0);
+  }
+  sum_lanes<kM * kN>(acc, sums);
+}
+
+}  // namespace
+}  // namespace cheetah::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

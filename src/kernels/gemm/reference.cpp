@@ -1,0 +1,30 @@
+#include <vector>
+
+#include "kernels/gemm/gemm.h"
+#include "kernels/quant/quant.h"
+
+namespace cheetah {
+
+Cost gemm_cost(const GemmArgs& args) {
+  const auto m = static_cast<double>(args.m), rows = static_cast<double>(args.w.rows),
+             cols = static_cast<double>(args.w.cols);
+  const auto weight_bytes = static_cast<double>(args.w.rows * row_bytes(args.w.dtype, args.w.cols));
+  const double bias_bytes = args.bias ? 4 * rows : 0;
+  return {.flops = 2 * m * rows * cols, .bytes = weight_bytes + bias_bytes + 4 * m * (rows + cols)};
+}
+
+void gemm_reference(const GemmArgs& args) {
+  const WeightMatrix& w = args.w;
+  std::vector<float> weights(static_cast<size_t>(w.cols));
+  for (int64_t row = 0; row < w.rows; ++row) {
+    dequantize_row(w.dtype, w.data + row * row_bytes(w.dtype, w.cols), weights.data(), w.cols);
+    for (int64_t i = 0; i < args.m; ++i) {
+      double sum = args.bias ? args.bias[row] : 0;
+      for (int64_t k = 0; k < w.cols; ++k)
+        sum += static_cast<double>(args.x[i * args.x_stride + k]) * weights[static_cast<size_t>(k)];
+      args.y[i * args.y_stride + row] = static_cast<float>(sum);
+    }
+  }
+}
+
+}  // namespace cheetah
