@@ -1,0 +1,44 @@
+#include "kernels/embed/embed.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/guarded.h"
+
+namespace cheetah {
+namespace {
+
+TEST(Embed, CopiesAndScalesTheRowsAskedFor) {
+  ThreadPool pool({.num_threads = 2, .pin = false});
+  for (const int64_t hidden : {1, 7, 64, 333})
+    for (const size_t tokens : {0, 1, 9, 100}) {
+      std::vector<float> table(static_cast<size_t>(11 * hidden));
+      for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i);
+      std::vector<int32_t> ids;
+      for (size_t i = 0; i < tokens; ++i) ids.push_back(static_cast<int32_t>(i * 7 % 11));
+      for (const float scale : {1.f, 0.5f}) {
+        Guarded y(static_cast<int64_t>(tokens) * (hidden + 2));
+        embed({.table = {.dtype = DType::kF32,
+                         .rows = 11,
+                         .cols = hidden,
+                         .data = reinterpret_cast<const std::byte*>(table.data())},
+               .ids = ids,
+               .scale = scale,
+               .y = y.data(),
+               .y_stride = hidden + 2},
+              CpuContext{pool});
+        y.expect_guards_whole();
+        for (size_t token = 0; token < tokens; ++token)
+          for (int64_t i = 0; i < hidden + 2; ++i) {
+            const float value = y.data()[static_cast<int64_t>(token) * (hidden + 2) + i];
+            if (i >= hidden) {
+              EXPECT_TRUE(std::isnan(value));
+            } else {
+              EXPECT_EQ(value, scale * table[static_cast<size_t>(ids[token] * hidden + i)]);
+            }
+          }
+      }
+    }
+}
+
+}  // namespace
+}  // namespace cheetah
