@@ -1,0 +1,67 @@
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace cheetah {
+
+// Messages from many threads to the one that owns the state. The only place with a lock: whoever owns the
+// state drains whole batches, so its work runs without one.
+template <class Message>
+class Mailbox {
+ public:
+  // False when the box is closed: the message was not taken.
+  bool post(Message message) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (closed_) return false;
+      messages_.push_back(std::move(message));
+    }
+    arrived_.notify_one();
+    return true;
+  }
+
+  // Moves everything that has arrived into `out` (emptied first) without waiting.
+  void take_all(std::vector<Message>& out) {
+    out.clear();
+    const std::lock_guard lock(mutex_);
+    std::swap(out, messages_);
+  }
+
+  // Sleeps until a message arrives, the box closes or the time is up. True when there is something to take.
+  template <class Time>
+  bool wait_until(const std::chrono::time_point<std::chrono::steady_clock, Time>& until) {
+    std::unique_lock lock(mutex_);
+    arrived_.wait_until(lock, until, [this] { return closed_ || !messages_.empty(); });
+    return !messages_.empty();
+  }
+  bool wait() {
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [this] { return closed_ || !messages_.empty(); });
+    return !messages_.empty();
+  }
+
+  // No message is taken any more; waiters wake.
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    arrived_.notify_all();
+  }
+  bool closed() const {
+    const std::lock_guard lock(mutex_);
+    return closed_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<Message> messages_;
+  bool closed_ = false;
+};
+
+}  // namespace cheetah

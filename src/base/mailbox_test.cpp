@@ -1,0 +1,42 @@
+#include "base/mailbox.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace cheetah {
+namespace {
+
+TEST(Mailbox, DeliversEveryMessageOfManySendersInEachSendersOrder) {
+  Mailbox<std::pair<int, int>> box;
+  constexpr int kSenders = 4, kEach = 1000;
+  std::vector<std::jthread> senders;
+  for (int sender = 0; sender < kSenders; ++sender)
+    senders.emplace_back([&box, sender] {
+      for (int i = 0; i < kEach; ++i) box.post({sender, i});
+    });
+  std::vector<int> next(kSenders, 0);
+  std::vector<std::pair<int, int>> batch;
+  for (int received = 0; received < kSenders * kEach;) {
+    box.wait();
+    box.take_all(batch);
+    for (const auto& [sender, i] : batch) EXPECT_EQ(i, next[static_cast<size_t>(sender)]++);
+    received += static_cast<int>(batch.size());
+  }
+}
+
+TEST(Mailbox, WakesWaitersAndRefusesMessagesOnceClosed) {
+  Mailbox<int> box;
+  std::jthread closer([&box] { box.close(); });
+  EXPECT_FALSE(box.wait());
+  EXPECT_FALSE(box.post(1));
+  EXPECT_TRUE(box.closed());
+}
+
+TEST(Mailbox, GivesUpWaitingWhenTheTimeIsUp) {
+  Mailbox<int> box;
+  EXPECT_FALSE(box.wait_until(std::chrono::steady_clock::now() + std::chrono::milliseconds(5)));
+}
+
+}  // namespace
+}  // namespace cheetah
