@@ -1,0 +1,94 @@
+#pragma once
+// What enters the engine and what comes out of it: plain data, no HTTP, no JSON.
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/sample/sample.h"
+
+namespace cheetah {
+
+class GrammarProgram;  // engine/grammar/grammar.h
+
+enum class RequestId : uint64_t {};
+using EngineTime = std::chrono::steady_clock::time_point;
+
+enum class Pooling { kNone, kMean, kLast };  // not kNone: an embedding is wanted, no token is generated
+
+struct GenerationRequest {
+  RequestId id{};
+  std::vector<int32_t> prompt;
+  int64_t max_tokens = 16;
+  int64_t min_tokens = 0;
+  int n = 1;        // choices returned
+  int best_of = 1;  // choices generated; the n with the best mean logprob are returned
+
+  SamplingParams sampling;
+  float typical_p = 1.f;
+  std::vector<std::pair<int32_t, float>> logit_bias;
+  std::vector<int32_t> allowed_ids;  // empty: all
+  uint64_t seed = 0;                 // choice c draws from stream c
+  int top_logprobs = -1;             // -1: no logprobs; 0..20
+  bool prompt_logprobs = false;
+
+  std::vector<std::string> stop;
+  std::vector<int32_t> stop_ids;  // beside the model's end-of-text ids
+  bool ignore_eos = false;
+  bool include_stop_in_text = false;
+  bool skip_special = true;
+
+  std::shared_ptr<const GrammarProgram>
+      grammar;  // shared: the cache of compiled grammars and the requests using one
+  Pooling pooling = Pooling::kNone;
+
+  int priority = 0;                    // lower goes first; ageing lifts the waiting
+  std::optional<EngineTime> deadline;  // past it the request ends with kDeadline and what it has
+  std::string cache_salt;              // prefixes are shared only under the same salt
+};
+
+struct TokenLogprob {
+  int32_t id = 0;
+  float logprob = 0.f;
+};
+
+struct GeneratedToken {
+  int32_t id = 0;
+  float logprob = 0.f;            // set when top_logprobs >= 0
+  std::vector<TokenLogprob> top;  // best first
+};
+
+enum class FinishReason { kStop, kLength, kCancelled, kDeadline, kError };
+
+struct RequestTimes {  // the waterfall
+  EngineTime arrived, scheduled, first_token, finished;
+};
+
+// One message about one choice of a request. The last of a choice has `finish`; the last of a request has
+// `done` too.
+struct GenerationEvent {
+  RequestId request{};
+  int choice = 0;
+  std::vector<GeneratedToken> tokens;  // new since the last event
+  std::string text;                    // new text: whole characters, possible stop strings held back
+  std::optional<FinishReason> finish;
+  std::string stop_string;  // which stop string ended it, if one did
+  std::string error;        // with kError: one sentence for the client
+  bool done = false;
+
+  int64_t prompt_tokens = 0;  // these on the events with `finish`
+  int64_t cached_tokens = 0;
+  int64_t completion_tokens = 0;
+  RequestTimes times;
+  std::vector<float> embedding;
+  std::vector<GeneratedToken> prompt_logprobs;
+};
+
+// Called on the engine thread; must only hand the event on.
+using EventSink = std::function<void(GenerationEvent&&)>;
+
+}  // namespace cheetah
