@@ -5,7 +5,7 @@
 
 namespace cheetah {
 
-void assertion_failed(const char* condition, const char* why, std::source_location at) {
+void assertion_failed(const char* condition, const char* why, SourceLocation at) {
   std::fprintf(stderr, "cheetah: bug: %s (%s) at %s:%u in %s\n", why, condition, at.file_name(), at.line(),
                at.function_name());
   std::abort();

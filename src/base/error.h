@@ -1,20 +1,40 @@
 #pragma once
-#include <source_location>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
 namespace cheetah {
 
+// Where in our source something happened. Not std::source_location, which the clang we fuzz with lacks.
+class SourceLocation {
+ public:
+  static constexpr SourceLocation current(const char* file = __builtin_FILE(),
+                                          uint32_t line = __builtin_LINE(),
+                                          const char* function = __builtin_FUNCTION()) {
+    return SourceLocation(file, line, function);
+  }
+  constexpr const char* file_name() const { return file_; }
+  constexpr uint32_t line() const { return line_; }
+  constexpr const char* function_name() const { return function_; }
+
+ private:
+  constexpr SourceLocation(const char* file, uint32_t line, const char* function)
+      : file_(file), line_(line), function_(function) {}
+  const char* file_;
+  uint32_t line_;
+  const char* function_;
+};
+
 // The world failed: a file, a config, a peer, a device. The message is one sentence that names what was
 // wrong, what was expected and what to do. Only main and connection handlers catch it (exit code 1).
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message, std::source_location at = std::source_location::current())
+  explicit Error(const std::string& message, SourceLocation at = SourceLocation::current())
       : std::runtime_error(message), at_(at) {}
-  const std::source_location& where() const { return at_; }
+  const SourceLocation& where() const { return at_; }
 
  private:
-  std::source_location at_;
+  SourceLocation at_;
 };
 
 // The person typed something we cannot use: a flag, a value (exit code 2).
@@ -23,7 +43,7 @@ class UsageError : public Error {
   using Error::Error;
 };
 
-[[noreturn]] void assertion_failed(const char* condition, const char* why, std::source_location at);
+[[noreturn]] void assertion_failed(const char* condition, const char* why, SourceLocation at);
 
 // Bytes from outside made fit for a message: control characters and bad UTF-8 escaped, cut at max_bytes.
 std::string printable(std::string_view text, size_t max_bytes = 64);
@@ -32,4 +52,4 @@ std::string printable(std::string_view text, size_t max_bytes = 64);
 
 // A bug in Cheetah itself. On in release builds; aborts.
 #define CHEETAH_ASSERT(condition, why) \
-  ((condition) ? (void)0 : ::cheetah::assertion_failed(#condition, why, std::source_location::current()))
+  ((condition) ? (void)0 : ::cheetah::assertion_failed(#condition, why, ::cheetah::SourceLocation::current()))
