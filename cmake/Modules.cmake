@@ -31,7 +31,8 @@ function(cheetah_tests name)
   target_sources(${name}_test PRIVATE ${ARGN})
 endfunction()
 
-# cheetah_fuzzer(MODULE NAME source.cpp): a libFuzzer target, only in the fuzz preset.
+# cheetah_fuzzer(MODULE NAME source.cpp): a libFuzzer target NAME_fuzz, only in the fuzz preset. Its seeds are
+# tests/fuzz/corpus/NAME, its dictionary (if any) tests/fuzz/NAME.dict; scripts/fuzz.sh finds it by itself.
 function(cheetah_fuzzer module name source)
   if(NOT CHEETAH_FUZZ)
     return()
@@ -39,4 +40,8 @@ function(cheetah_fuzzer module name source)
   add_executable(${name}_fuzz ${source})
   target_link_libraries(${name}_fuzz PRIVATE cheetah_${module})
   target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+  if(NOT TARGET fuzzers)
+    add_custom_target(fuzzers)
+  endif()
+  add_dependencies(fuzzers ${name}_fuzz)
 endfunction()
