@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""The rules of the house that a compiler does not check, over every file of src/:
+
+- modules include only what lies below them (docs/architecture.md);
+- no file or folder carries a name that says nothing;
+- a file over 600 lines says why on its first line;
+- getenv stays in src/cli, headers start with #pragma once;
+- with --headers COMPILER: every header compiles alone.
+"""
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SRC = ROOT / "src"
+
+# Module -> the modules right below it. What those may include, it may too.
+BELOW = {
+    "base": [],
+    "hw": ["base"],
+    "gpu": ["base", "hw"],
+    "tensor": ["base", "gpu"],
+    "kernels": ["tensor"],
+    "model": ["kernels"],
+    "engine": ["model"],
+    "serve": ["engine"],
+    "cluster": ["serve"],
+    "profile": ["hw"],
+    "lab": ["kernels", "profile"],
+    "doctor": ["hw"],
+}
+BANNED_NAMES = {"util", "utils", "common", "helper", "helpers", "misc", "manager", "v2", "new", "legacy"}
+MAX_LINES = 600
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+GETENV = re.compile(r"\b(secure_)?getenv\s*\(")
+
+
+def reachable(module):
+    """The modules that `module` may include, itself among them."""
+    if module == "cli":
+        return set(BELOW) | {"cli"}
+    seen, open_ = set(), [module]
+    while open_:
+        at = open_.pop()
+        if at not in seen:
+            seen.add(at)
+            open_ += BELOW[at]
+    return seen
+
+
+def check_includes(where, module, text):
+    allowed = reachable(module)
+    for target in INCLUDE.findall(text):
+        if "/" not in target:
+            yield f'{where}: "{target}": write the path from src/, as in "{module}/{target}"'
+        elif target.startswith("hwy/"):
+            continue
+        elif target.split("/")[0] not in set(BELOW) | {"cli"}:
+            yield f'{where}: "{target}": {target.split("/")[0]} is no module; other libraries are included with <>'
+        elif target.split("/")[0] not in allowed:
+            yield f'{where}: "{target}": {module} lies below {target.split("/")[0]} and must not know it'
+
+
+def check_names(where):
+    for part in where.parts:
+        words = set(re.split(r"[._-]", part.lower()))
+        if words & BANNED_NAMES:
+            yield f"{where}: the name {part} says nothing about what is inside"
+
+
+def is_inline_part(path):
+    """Highway's "-inl.h" files are included once per instruction set, from inside a source."""
+    return path.name.endswith("-inl.h")
+
+
+def check_file(path):
+    where = path.relative_to(ROOT)
+    module = path.relative_to(SRC).parts[0]
+    if module not in set(BELOW) | {"cli"}:
+        yield f"{where}: {module} is not a module of the architecture"
+        return
+    text = path.read_text(encoding="utf-8")
+    yield from check_names(path.relative_to(SRC))
+    yield from check_includes(where, module, text)
+    lines = text.splitlines()
+    if len(lines) > MAX_LINES and not lines[0].startswith("//"):
+        yield f"{where}: {len(lines)} lines; over {MAX_LINES} the first line must be a comment that says why"
+    if module != "cli" and GETENV.search(text):
+        yield f"{where}: getenv belongs in src/cli"
+    first = next((line for line in lines if line and not line.startswith("//")), "")
+    if path.suffix in {".h", ".cuh"} and not is_inline_part(path) and first != "#pragma once":
+        yield f"{where}: a header starts with #pragma once"
+
+
+def sources():
+    return sorted(p for p in SRC.rglob("*") if p.suffix in SUFFIXES)
+
+
+def compile_alone(compiler, header):
+    """Problems of a header compiled with nothing before it."""
+    command = compiler + ["-std=c++20", "-fsyntax-only", "-x", "c++", "-Wall", "-Wextra", f"-I{SRC}",
+                          "-Wno-pragma-once-outside-header", "-DFMT_HEADER_ONLY=1", "-DPCRE2_CODE_UNIT_WIDTH=8",
+                          str(header)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        first = next((l for l in result.stderr.splitlines() if "error" in l), result.stderr.strip())
+        return [f"{header.relative_to(ROOT)}: does not compile alone: {first}"]
+    return []
+
+
+def main():
+    problems = [problem for path in sources() for problem in check_file(path)]
+    if sys.argv[1:2] == ["--headers"]:
+        headers = [p for p in sources() if p.suffix == ".h" and not is_inline_part(p)]
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for found in pool.map(lambda header: compile_alone(sys.argv[2:], header), headers):
+                problems += found
+    print("\n".join(problems) or "the house is in order")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
