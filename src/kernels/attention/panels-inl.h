@@ -1,0 +1,150 @@
+// A block of keys and values from the cache's pages into F32 panels. Included once per target.
+#if defined(CHEETAH_KERNELS_ATTENTION_PANELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CHEETAH_KERNELS_ATTENTION_PANELS_INL_H_
+#undef CHEETAH_KERNELS_ATTENTION_PANELS_INL_H_
+#else
+#define CHEETAH_KERNELS_ATTENTION_PANELS_INL_H_
+#endif
+
+#include <cstdint>
+#include <type_traits>
+
+#include "hwy/highway.h"
+#include "kernels/attention/tile.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cheetah::attention_tile {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Element is float, hwy::float16_t or hwy::bfloat16_t.
+template <class Element, class D>
+HWY_INLINE hn::Vec<D> load_as_float(D d, const Element* from) {
+  if constexpr (std::is_same_v<Element, float>) {
+    return hn::LoadU(d, from);
+  } else {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<Element, D>(), from));
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// 4 x 4 transposes inside the 128-bit blocks of rows 4g .. 4g + 3: afterwards block b of vector 4g + j holds
+// column 4b + j of those rows.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void transpose_in_blocks(D d, V* v) {
+  const hn::RepartitionToWide<D> wide;
+  const auto low_ab = hn::BitCast(wide, hn::InterleaveLower(d, v[0], v[1]));
+  const auto high_ab = hn::BitCast(wide, hn::InterleaveUpper(d, v[0], v[1]));
+  const auto low_cd = hn::BitCast(wide, hn::InterleaveLower(d, v[2], v[3]));
+  const auto high_cd = hn::BitCast(wide, hn::InterleaveUpper(d, v[2], v[3]));
+  v[0] = hn::BitCast(d, hn::InterleaveLower(wide, low_ab, low_cd));
+  v[1] = hn::BitCast(d, hn::InterleaveUpper(wide, low_ab, low_cd));
+  v[2] = hn::BitCast(d, hn::InterleaveLower(wide, high_ab, high_cd));
+  v[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high_ab, high_cd));
+}
+
+// Blocks of four vectors gathered: out[b] = block b of v[0], v[4], v[8], v[12], in that order.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void gather_four_blocks(D d, const V* v, V* out) {
+  const V low_ac = hn::ConcatLowerLower(d, v[8], v[0]), high_ac = hn::ConcatUpperUpper(d, v[8], v[0]);
+  const V low_bd = hn::ConcatLowerLower(d, v[12], v[4]), high_bd = hn::ConcatUpperUpper(d, v[12], v[4]);
+  out[0] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(low_bd), low_ac);
+  out[1] = hn::OddEvenBlocks(low_bd, hn::SwapAdjacentBlocks(low_ac));
+  out[2] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(high_bd), high_ac);
+  out[3] = hn::OddEvenBlocks(high_bd, hn::SwapAdjacentBlocks(high_ac));
+}
+
+#endif
+
+// Stores the transpose of kLanes rows of kLanes numbers: column c to panel + c * kBlock.
+template <size_t kLanes, class D, class V = hn::Vec<D>>
+HWY_INLINE void store_transposed(D d, V* v, float* panel) {
+#if HWY_TARGET == HWY_SCALAR
+  hn::StoreU(v[0], d, panel);
+#else
+#pragma GCC unroll 4
+  for (size_t row = 0; row < kLanes; row += 4) transpose_in_blocks(d, v + row);
+#pragma GCC unroll 4
+  for (size_t j = 0; j < 4; ++j) {
+    V out[4];
+    if constexpr (kLanes == 16) {
+      gather_four_blocks(d, v + j, out);
+    } else if constexpr (kLanes == 8) {
+      out[0] = hn::ConcatLowerLower(d, v[4 + j], v[j]);
+      out[1] = hn::ConcatUpperUpper(d, v[4 + j], v[j]);
+    } else {
+      out[0] = v[j];
+    }
+    for (size_t b = 0; b < kLanes / 4; ++b) hn::StoreU(out[b], d, panel + (4 * b + j) * kBlock);
+  }
+#endif
+}
+
+// Keys [first, first + lanes) of the block, transposed into their columns of the panel.
+template <class Element>
+HWY_INLINE void pack_key_columns(const Element* const* rows, int64_t key_dim, float* panel) {
+  const hn::CappedTag<float, kMaxLanes> d;
+  constexpr size_t kLanes = hn::MaxLanes(d);
+  int64_t dim = 0;
+  for (; dim + static_cast<int64_t>(kLanes) <= key_dim; dim += kLanes) {
+    hn::Vec<decltype(d)> v[kLanes];
+#pragma GCC unroll 16
+    for (size_t key = 0; key < kLanes; ++key) v[key] = load_as_float(d, rows[key] + dim);
+    store_transposed<kLanes>(d, v, panel + dim * kBlock);
+  }
+  const hn::CappedTag<float, 1> one;
+  for (; dim < key_dim; ++dim)
+    for (size_t key = 0; key < kLanes; ++key)
+      hn::StoreU(load_as_float(one, rows[key] + dim), one, panel + dim * kBlock + static_cast<int64_t>(key));
+}
+
+template <class Element>
+HWY_INLINE void unpack_value_row(const Element* row, int64_t value_dim, int64_t stride, float* out) {
+  const hn::CappedTag<float, kMaxLanes> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= value_dim; i += lanes) hn::StoreU(load_as_float(d, row + i), d, out + i);
+  const hn::CappedTag<float, 1> one;
+  for (; i < value_dim; ++i) hn::StoreU(load_as_float(one, row + i), one, out + i);
+  for (; i < stride; ++i) out[i] = 0.f;
+}
+
+// Positions [base + begin, base + end) of a block that starts at `base`.
+struct BlockRange {
+  int64_t base = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+template <class Element>
+HWY_INLINE const Element* row_at(const PagedKv& kv, const Tile& tile, int64_t position, const std::byte* data,
+                                 int64_t dim) {
+  const int64_t page = tile.sequence->pages[static_cast<size_t>(position / kv.page_tokens)];
+  const int64_t row = (page * kv.kv_heads + tile.kv_head) * kv.page_tokens + position % kv.page_tokens;
+  return reinterpret_cast<const Element*>(data) + row * dim;
+}
+
+template <class Element>
+void fill_panels(const PagedKv& kv, const Tile& tile, const BlockRange& block, const Workspace& work) {
+  const hn::CappedTag<float, kMaxLanes> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const Element* rows[kBlock];
+  for (int64_t k = 0; k < kBlock; ++k)
+    rows[k] = k >= block.begin && k < block.end
+                  ? row_at<Element>(kv, tile, block.base + k, kv.keys, kv.key_dim)
+                  : reinterpret_cast<const Element*>(work.zeros);
+  for (int64_t k = block.begin / lanes * lanes; k < block.end; k += lanes)
+    pack_key_columns<Element>(rows + k, kv.key_dim, work.keys + k);
+  const int64_t stride = value_stride(kv);
+  for (int64_t k = block.begin; k < block.end; ++k) {
+    const Element* row =
+        kv.values ? row_at<Element>(kv, tile, block.base + k, kv.values, kv.value_dim) : rows[k];
+    unpack_value_row<Element>(row, kv.value_dim, stride, work.values + k * stride);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cheetah::attention_tile
+HWY_AFTER_NAMESPACE();
+
+#endif
