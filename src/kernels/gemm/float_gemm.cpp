@@ -3,6 +3,8 @@
 // why: a k block of 768 keeps a widened panel of W (6 rows, 18 KiB) in L1 and the packed rows of x in L2.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm/float_gemm.cpp"
+#include <algorithm>
+
 #include "hwy/foreach_target.h"  // compiles this file once per target
 #include "kernels/gemm/float_tile-inl.h"
 #include "kernels/gemm/tile.h"
@@ -14,64 +16,33 @@ namespace {
 
 constexpr int64_t kBlockK = 768;  // whole blocks of every dtype
 
-struct Block {  // the part of a task between k_begin and k_begin + k
-  int64_t k_begin = 0;
-  int64_t k = 0;
-  int64_t stride = 0;        // k rounded up to whole vectors
-  const float* x = nullptr;  // packed rows, zero-padded to whole tiles and vectors
-};
-
 thread_local Scratch packed_x;
 thread_local Scratch panel;
 
-void pack_x(const TileTask& task, int64_t tile_m, Block& block) {
-  const int64_t rows = hwy::RoundUpTo(static_cast<size_t>(task.m), static_cast<size_t>(tile_m));
-  float* to = packed_x.get<float>(rows * block.stride);
-  for (int64_t i = 0; i < rows; ++i) {
+int64_t whole_vectors(int64_t k) { return (k + kLanes - 1) / kLanes * kLanes; }
+int64_t whole_tiles(int64_t m, int64_t tile_m) { return (m + tile_m - 1) / tile_m * tile_m; }
+
+// Part of k: x's rows lie `stride` apart, zero-padded to whole vectors and tiles.
+struct Block {
+  int64_t k_begin = 0;
+  int64_t k = 0;
+  int64_t stride = 0;
+  const float* x = nullptr;
+};
+
+Block block_at(const TileTask& task, int64_t k_begin) {
+  const int64_t k = HWY_MIN(kBlockK, task.w.cols - k_begin);
+  return {.k_begin = k_begin, .k = k, .stride = whole_vectors(k), .x = nullptr};
+}
+
+void pack_x(const TileTask& task, int64_t tile_m, Block& block, float* to) {
+  block.x = to;
+  const int64_t rows = whole_tiles(task.m, tile_m);
+  for (int64_t i = 0; i < rows; ++i, to += block.stride) {
     const int64_t used = i < task.m ? block.k : 0;
     if (used)
       std::memcpy(to, task.x + i * task.x_stride + block.k_begin, static_cast<size_t>(used) * sizeof(float));
     std::memset(to + used, 0, static_cast<size_t>(block.stride - used) * sizeof(float));
-    to += block.stride;
-  }
-  block.x = packed_x.get<float>(0);
-}
-
-// Adds a block's sums to y; the first block starts from zero and the last one adds the bias.
-void add_to_y(const TileTask& task, const Block& block, int64_t first_m, int64_t first_row, int tile_m,
-              int tile_rows, const float* sums) {
-  const int64_t m = HWY_MIN(int64_t{tile_m}, task.m - first_m);
-  const int64_t rows = HWY_MIN(int64_t{tile_rows}, task.row_end - first_row);
-  const bool last = block.k_begin + block.k == task.w.cols && task.bias;
-  for (int64_t i = 0; i < m; ++i) {
-    float* y = task.y + (first_m + i) * task.y_stride + first_row;
-    for (int64_t j = 0; j < rows; ++j) {
-      float sum = sums[i * tile_rows + j];
-      if (block.k_begin) sum = y[j] + sum;
-      y[j] = last ? sum + task.bias[first_row + j] : sum;
-    }
-  }
-}
-
-template <class Widen, int kM>
-void multiply_panel(const TileTask& task, const Block& block, int64_t row, const std::byte* const* rows) {
-  HWY_ALIGN float sums[kM * kTileRows<kM>];
-  for (int64_t i = 0; i < task.m; i += kM) {
-    dot_tile<Widen, kM>(block.x + i * block.stride, block.stride, rows, block.k, sums);
-    add_to_y(task, block, i, row, kM, kTileRows<kM>, sums);
-  }
-}
-
-// Rows past the end repeat the last one; their sums are dropped.
-template <class Widen, int kM>
-void multiply_stored(const TileTask& task, const Block& block) {
-  constexpr int kN = kTileRows<kM>;
-  const int64_t bytes = row_bytes(task.w.dtype, task.w.cols);
-  const std::byte* rows[kN];
-  for (int64_t row = task.row_begin; row < task.row_end; row += kN) {
-    for (int j = 0; j < kN; ++j)
-      rows[j] = task.w.data + HWY_MIN(row + j, task.row_end - 1) * bytes + block.k_begin * Widen::kBytes;
-    multiply_panel<Widen, kM>(task, block, row, rows);
   }
 }
 
@@ -94,59 +65,122 @@ void widen_into(DType dtype, const std::byte* from, float* to, int64_t elements)
   }
 }
 
-template <int kM>
-void multiply_widened(const TileTask& task, const Block& block) {
+// The rows of W from `row` on, over one block of k, widened or as stored; those past the end repeat the last.
+template <class Widen, int kN>
+void stored_rows(const TileTask& task, const Block& block, int64_t row, const std::byte** rows) {
+  const int64_t bytes = task.w.cols * Widen::kBytes;
+  for (int j = 0; j < kN; ++j)
+    rows[j] = task.w.data + HWY_MIN(row + j, task.row_end - 1) * bytes + block.k_begin * Widen::kBytes;
+}
+
+template <int kN>
+void widened_rows(const TileTask& task, const Block& block, int64_t row, const std::byte** rows) {
+  const int64_t bytes = row_bytes(task.w.dtype, task.w.cols), skip = row_bytes(task.w.dtype, block.k_begin);
+  float* to = panel.get<float>(kMaxTileRows * kBlockK);
+  for (int j = 0; j < kN; ++j) {
+    if (row + j < task.row_end) {
+      if (j) to += block.stride;
+      widen_into(task.w.dtype, task.w.data + (row + j) * bytes + skip, to, block.k);
+      std::fill(to + block.k, to + block.stride, 0.f);
+    }
+    rows[j] = reinterpret_cast<const std::byte*>(to);
+  }
+}
+
+// Few rows of x, all in one tile: W streams past once. Blocks of k are innermost, to read W as it lies.
+template <class Widen, int kM, bool kStored>
+void multiply_stream(const TileTask& task) {
   constexpr int kN = kTileRows<kM>;
   const int64_t bytes = row_bytes(task.w.dtype, task.w.cols);
-  const int64_t skip = row_bytes(task.w.dtype, block.k_begin);
-  float* widened = panel.get<float>(kMaxTileRows * kBlockK);
+  float* x = packed_x.get<float>(kM * whole_vectors(task.w.cols));
+  for (int64_t k = 0; k < task.w.cols; k += kBlockK) {
+    Block block = block_at(task, k);
+    pack_x(task, kM, block, x + kM * k);
+  }
   const std::byte* rows[kN];
   for (int64_t row = task.row_begin; row < task.row_end; row += kN) {
-    const auto count = static_cast<int>(HWY_MIN(int64_t{kN}, task.row_end - row));
-    for (int j = 0; j < kN; ++j) {
-      float* to = widened + HWY_MIN(j, count - 1) * block.stride;
-      if (j < count) widen_into(task.w.dtype, task.w.data + (row + j) * bytes + skip, to, block.k);
-      rows[j] = reinterpret_cast<const std::byte*>(to);
+    float totals[kM * kN] = {};
+    const std::byte* ahead = task.w.data + row * bytes + HWY_MAX(kN * bytes, kPrefetchBytes);
+    for (int64_t k = 0; k < task.w.cols; k += kBlockK) {
+      Block block = block_at(task, k);
+      HWY_ALIGN float sums[kM * kN + 3];
+      if constexpr (kStored)
+        stored_rows<Widen, kN>(task, block, row, rows);
+      else
+        widened_rows<kN>(task, block, row, rows);
+      dot_tile<Widen, kM>(x + kM * k, block.stride, rows, block.stride, kStored ? ahead : nullptr, sums);
+      for (int i = 0; i < kM * kN; ++i) totals[i] = k ? totals[i] + sums[i] : sums[i];
+      ahead += kN * block.k * Widen::kBytes;
     }
-    multiply_panel<WidenF32, kM>(task, block, row, rows);
+    const int64_t count = HWY_MIN(int64_t{kN}, task.row_end - row);
+    for (int64_t i = 0; i < task.m; ++i)
+      for (int64_t j = 0; j < count; ++j)
+        task.y[i * task.y_stride + row + j] = totals[i * kN + j] + (task.bias ? task.bias[row + j] : 0.f);
   }
 }
 
 template <int kM>
-void multiply_block(const TileTask& task, Block& block) {
-  pack_x(task, kM, block);
-  if (task.m > kM) return multiply_widened<kM>(task, block);
-  switch (task.w.dtype) {  // W is used once: widen in registers
+void multiply_few(const TileTask& task) {
+  if (task.w.cols % kLanes) return multiply_stream<WidenF32, kM, false>(task);
+  switch (task.w.dtype) {
     case DType::kF32:
-      return multiply_stored<WidenF32, kM>(task, block);
+      return multiply_stream<WidenF32, kM, true>(task);
     case DType::kF16:
-      return multiply_stored<WidenF16, kM>(task, block);
+      return multiply_stream<WidenF16, kM, true>(task);
     case DType::kBF16:
-      return multiply_stored<WidenBF16, kM>(task, block);
+      return multiply_stream<WidenBF16, kM, true>(task);
     default:
-      return multiply_widened<kM>(task, block);
+      return multiply_stream<WidenF32, kM, false>(task);
   }
+}
+
+// Adds a block's sums to y; the first block starts from zero and the last one adds the bias.
+template <int kM>
+void add_to_y(const TileTask& task, const Block& block, int64_t first_m, int64_t row, const float* sums) {
+  constexpr int kN = kTileRows<kM>;
+  const int64_t m = HWY_MIN(int64_t{kM}, task.m - first_m), count = HWY_MIN(int64_t{kN}, task.row_end - row);
+  const bool last = block.k_begin + block.k == task.w.cols;
+  for (int64_t i = 0; i < m; ++i) {
+    float* y = task.y + (first_m + i) * task.y_stride + row;
+    for (int64_t j = 0; j < count; ++j) {
+      const float sum = block.k_begin ? y[j] + sums[i * kN + j] : sums[i * kN + j];
+      y[j] = last ? sum + (task.bias ? task.bias[row + j] : 0.f) : sum;
+    }
+  }
+}
+
+// Many rows of x: a panel of W is widened into L1 once and meets every tile of x.
+void multiply_many(const TileTask& task) {
+  constexpr int kM = 4, kN = kTileRows<kM>;
+  float* x = packed_x.get<float>(whole_tiles(task.m, kM) * kBlockK);
+  const std::byte* rows[kN];
+  HWY_ALIGN float sums[kM * kN];
+  for (int64_t k = 0; k < task.w.cols; k += kBlockK) {
+    Block block = block_at(task, k);
+    pack_x(task, kM, block, x);
+    for (int64_t row = task.row_begin; row < task.row_end; row += kN) {
+      widened_rows<kN>(task, block, row, rows);
+      for (int64_t i = 0; i < task.m; i += kM) {
+        dot_tile<WidenF32, kM>(x + i * block.stride, block.stride, rows, block.stride, nullptr, sums);
+        add_to_y<kM>(task, block, i, row, sums);
+      }
+    }
+  }
+}
+
+void only_bias(const TileTask& task) {
+  for (int64_t i = 0; i < task.m; ++i)
+    for (int64_t row = task.row_begin; row < task.row_end; ++row)
+      task.y[i * task.y_stride + row] = task.bias ? task.bias[row] : 0.f;
 }
 
 void float_tile(const TileTask& task) {
-  if (task.w.cols == 0) {  // no block would write y
-    for (int64_t i = 0; i < task.m; ++i)
-      for (int64_t row = task.row_begin; row < task.row_end; ++row)
-        task.y[i * task.y_stride + row] = task.bias ? task.bias[row] : 0.f;
-  }
-  for (int64_t k = 0; k < task.w.cols; k += kBlockK) {
-    Block block{.k_begin = k, .k = HWY_MIN(kBlockK, task.w.cols - k)};
-    block.stride =
-        static_cast<int64_t>(hwy::RoundUpTo(static_cast<size_t>(block.k), static_cast<size_t>(kLanes)));
-    if (task.m == 1)
-      multiply_block<1>(task, block);
-    else if (task.m == 2)
-      multiply_block<2>(task, block);
-    else if (task.m <= 4 || task.m > 8)
-      multiply_block<4>(task, block);
-    else
-      multiply_block<8>(task, block);
-  }
+  if (task.w.cols == 0) return only_bias(task);
+  if (task.m == 1) return multiply_few<1>(task);
+  if (task.m == 2) return multiply_few<2>(task);
+  if (task.m <= 4) return multiply_few<4>(task);
+  if (task.m <= 8) return multiply_few<8>(task);
+  multiply_many(task);
 }
 
 }  // namespace

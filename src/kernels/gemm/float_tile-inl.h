@@ -20,20 +20,21 @@ namespace cheetah::HWY_NAMESPACE {
 namespace {
 
 // Rows of W per tile for kM rows of x: as many accumulators as registers allow, with one register a row of W
-// and one for x left over.
+// and one for x left over. For one row of x memory sets the pace, and it likes few streams.
 #if HWY_TARGET <= HWY_AVX3
 template <int kM>
 inline constexpr int kTileRows = kM == 8   ? 3
                                  : kM == 4 ? 6
-                                           : 8;
+                                 : kM == 2 ? 4
+                                           : 2;
 #else
 template <int kM>
 inline constexpr int kTileRows = kM == 8   ? 1
                                  : kM == 4 ? 3
                                  : kM == 2 ? 4
-                                           : 8;
+                                           : 2;
 #endif
-inline constexpr int kMaxTileRows = 8;
+inline constexpr int kMaxTileRows = 6;
 
 #if HWY_TARGET == HWY_SCALAR
 template <int kCount>
@@ -57,13 +58,12 @@ HWY_INLINE hn::Vec<QuadTag> fold_to_quad(D d, hn::Vec<D> v) {
 // Four vectors at a time: after the folds, a 4 x 4 transposition that adds on its way.
 template <int kCount>
 HWY_INLINE void sum_lanes(const FloatVector* vectors, float* sums) {
-  static_assert(kCount % 4 == 0);
   const FloatTag d;
   const QuadTag quad;
-  HWY_UNROLL(2)
   for (int i = 0; i < kCount; i += 4) {
     const auto a = fold_to_quad(d, vectors[i]), b = fold_to_quad(d, vectors[i + 1]);
-    const auto c = fold_to_quad(d, vectors[i + 2]), e = fold_to_quad(d, vectors[i + 3]);
+    const auto c = i + 2 < kCount ? fold_to_quad(d, vectors[i + 2]) : hn::Zero(quad);
+    const auto e = i + 3 < kCount ? fold_to_quad(d, vectors[i + 3]) : hn::Zero(quad);
     const auto ab = hn::Add(hn::InterleaveLower(quad, a, b), hn::InterleaveUpper(quad, a, b));
     const auto ce = hn::Add(hn::InterleaveLower(quad, c, e), hn::InterleaveUpper(quad, c, e));
     const auto sum = hn::Add(hn::ConcatLowerLower(quad, ce, ab), hn::ConcatUpperUpper(quad, ce, ab));
@@ -72,36 +72,38 @@ HWY_INLINE void sum_lanes(const FloatVector* vectors, float* sums) {
 }
 #endif
 
-// sums[i * kTileRows<kM> + j] = x row i . w row j over k elements. x rows are x_stride apart and zero-padded
-// to whole vectors; w rows hold exactly k elements of Widen's type.
+// Bytes between the weights being multiplied and those being fetched: 4 to 8 KiB is best in NOTES.md.
+inline constexpr int64_t kPrefetchBytes = 8192;
+
+// sums[i * kTileRows<kM> + j] = x row i . w row j over k elements, a whole number of vectors. x rows are
+// x_stride apart; sums has room for a multiple of four. `ahead`, if any, is fetched into L2 line by line, as
+// much of it as W's rows hold.
 template <class Widen, int kM>
 HWY_NOINLINE void dot_tile(const float* HWY_RESTRICT x, int64_t x_stride, const std::byte* const* rows,
-                           int64_t k, float* HWY_RESTRICT sums) {
+                           int64_t k, const std::byte* ahead, float* HWY_RESTRICT sums) {
   constexpr int kN = kTileRows<kM>;
+  constexpr int64_t kSpan = HWY_MAX(int64_t{1}, 64 / (kLanes * Widen::kBytes)) * kLanes;  // a cache line of W
   const FloatTag d;
   FloatVector acc[kM * kN];
   const std::byte* w[kN];
   for (int j = 0; j < kN; ++j) w[j] = rows[j];
   for (int i = 0; i < kM * kN; ++i) acc[i] = hn::Zero(d);
-  const auto step = [&](int64_t at, const std::byte* const* from, int64_t from_at) HWY_ATTR {
+  const auto step = [&](int64_t at) HWY_ATTR {
     FloatVector weights[kN];
-    for (int j = 0; j < kN; ++j) weights[j] = Widen::load(from[j] + from_at * Widen::kBytes);
+    for (int j = 0; j < kN; ++j) weights[j] = Widen::load(w[j] + at * Widen::kBytes);
     for (int i = 0; i < kM; ++i) {
       const auto value = hn::LoadU(d, x + i * x_stride + at);
       for (int j = 0; j < kN; ++j) acc[i * kN + j] = hn::MulAdd(value, weights[j], acc[i * kN + j]);
     }
   };
   int64_t at = 0;
-  for (; at + kLanes <= k; at += kLanes) step(at, w, at);
-  if (at < k) {
-    std::byte padded[kN][kLanes * 4] = {};
-    const std::byte* from[kN];
-    for (int j = 0; j < kN; ++j) {
-      std::memcpy(padded[j], w[j] + at * Widen::kBytes, static_cast<size_t>((k - at) * Widen::kBytes));
-      from[j] = padded[j];
+  if (ahead) {
+    for (; at + kSpan <= k; at += kSpan, ahead += kN * 64) {
+      for (int j = 0; j < kN; ++j) __builtin_prefetch(ahead + j * 64, 0, 2);
+      for (int64_t part = 0; part < kSpan; part += kLanes) step(at + part);
     }
-    step(at, from, 0);
   }
+  for (; at < k; at += kLanes) step(at);
   sum_lanes<kM * kN>(acc, sums);
 }
 
