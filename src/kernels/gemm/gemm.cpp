@@ -13,6 +13,7 @@ namespace {
 // packing x.
 constexpr int64_t kRowQuantum = 96;
 constexpr int64_t kMaxTaskRows = 2 * kRowQuantum;
+constexpr int64_t kQuantizeGrain = 16;      // rows of x
 constexpr int64_t kSmallProduct = 1 << 16;  // multiplications under which waking the pool costs more
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -35,6 +36,10 @@ struct Product {
     out.m = std::min(kMaxTaskM, whole.m - first_m);
     out.x += first_m * out.x_stride;
     out.y += first_m * out.y_stride;
+    if (out.quantized.levels) {
+      out.quantized.levels += first_m * out.w.cols;
+      out.quantized.blocks += first_m * (out.w.cols / 32);
+    }
     return out;
   }
 };
@@ -50,7 +55,30 @@ Product cut(const TileTask& whole, int num_threads) {
   return product;
 }
 
+// Quantizes x for the products with an integer tile: before the parallel region for a few rows, else in one
+// of its own.
+void quantize_x(std::vector<Product>& products, ThreadPool& pool) {
+  thread_local Scratch level_storage, block_storage;
+  int64_t elements = 0;
+  for (const Product& product : products)
+    if (fits_int8_tile(product.whole.w.dtype)) elements += product.whole.m * product.whole.w.cols;
+  QuantizedX next{level_storage.get<int8_t>(elements), block_storage.get<QuantizedBlock>(elements / 32)};
+  for (Product& product : products) {
+    TileTask& whole = product.whole;
+    if (whole.w.cols == 0 || !fits_int8_tile(whole.w.dtype)) continue;
+    whole.quantized = next;
+    pool.parallel_for(whole.m, kQuantizeGrain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i)
+        quantize_x_row(whole.x + i * whole.x_stride, whole.w.cols, next.levels + i * whole.w.cols,
+                       next.blocks + i * (whole.w.cols / 32));
+    });
+    next.levels += whole.m * whole.w.cols;
+    next.blocks += whole.m * whole.w.cols / 32;
+  }
+}
+
 void run(std::vector<Product>& products, const CpuContext& context) {
+  if (context.precision == Precision::kNative) quantize_x(products, context.pool);
   int64_t tasks = 0;
   for (Product& product : products) {
     product.first_task = tasks;
@@ -61,7 +89,8 @@ void run(std::vector<Product>& products, const CpuContext& context) {
       const auto after = std::upper_bound(products.begin(), products.end(), index,
                                           [](int64_t i, const Product& p) { return i < p.first_task; });
       const Product& product = *(after - 1);
-      run_float_tile(product.task(index - product.first_task));
+      const TileTask task = product.task(index - product.first_task);
+      task.quantized.levels ? run_int8_tile(task) : run_float_tile(task);
     }
   });
 }
@@ -91,7 +120,8 @@ void gemm(const GemmArgs& args, const CpuContext& context) {
                        .m = args.m,
                        .bias = args.bias,
                        .y = args.y,
-                       .y_stride = args.y_stride};
+                       .y_stride = args.y_stride,
+                       .quantized = {}};
   products.push_back(cut(whole, context.pool.num_threads()));
   run(products, context);
 }
@@ -114,7 +144,8 @@ void grouped_gemm(const GroupedGemmArgs& args, const CpuContext& context) {
                          .m = m,
                          .bias = args.biases.empty() ? nullptr : args.biases[expert],
                          .y = args.y + first * args.y_stride,
-                         .y_stride = args.y_stride};
+                         .y_stride = args.y_stride,
+                         .quantized = {}};
     products.push_back(cut(whole, context.pool.num_threads()));
   }
   run(products, context);

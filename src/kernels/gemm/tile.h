@@ -7,6 +7,18 @@
 
 namespace cheetah {
 
+// One 32-column block of a row of x: level l stands for scale * l.
+struct QuantizedBlock {
+  float scale = 0;
+  int32_t sum = 0;  // of the levels
+};
+
+// x in 8 bits, for the integer tiles. [m, w.cols] levels and [m, w.cols / 32] blocks.
+struct QuantizedX {
+  int8_t* levels = nullptr;
+  QuantizedBlock* blocks = nullptr;
+};
+
 struct TileTask {
   WeightMatrix w;
   int64_t row_begin = 0;  // rows of W, columns of y
@@ -17,6 +29,7 @@ struct TileTask {
   const float* bias = nullptr;  // [w.rows] or none
   float* y = nullptr;           // [m, w.rows], the rectangle's first row
   int64_t y_stride = 0;
+  QuantizedX quantized;  // of the same rows as x; for run_int8_tile only
 };
 
 // Rows of x a task may hold: its packed block of 128 x 768 F32 takes 384 KiB of a core's L2.
@@ -24,6 +37,11 @@ inline constexpr int64_t kMaxTaskM = 128;
 
 // Widens W to F32 and multiplies in F32; any dtype.
 void run_float_tile(const TileTask& task);
+
+// Multiplies quantized weights by quantized x in integers, where this machine can and the type fits.
+bool fits_int8_tile(DType dtype);
+void run_int8_tile(const TileTask& task);
+void quantize_x_row(const float* x, int64_t cols, int8_t* levels, QuantizedBlock* blocks);
 
 // Scratch that grows to the largest use and stays: kernels allocate nothing once warm.
 class Scratch {
