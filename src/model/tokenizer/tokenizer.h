@@ -13,6 +13,8 @@
 
 namespace cheetah {
 
+class DecodeChain;
+
 struct EncodeOptions {
   bool add_special = false;  // the post-processor's prefix and suffix (BOS, [CLS] …)
   bool parse_special =
@@ -35,22 +37,27 @@ class Tokenizer {
   virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
   virtual std::string_view token_text(int32_t id) const = 0;  // as stored; empty for an id that is not there
   virtual bool is_special(int32_t id) const = 0;
+
+  // The way from tokens to text for one growing sequence, starting at its beginning.
+  virtual std::unique_ptr<DecodeChain> start_decoding() const = 0;
+  // What a token adds to the decoder's input: nullopt for an id that is not there (or special and skipped).
+  virtual std::optional<std::string_view> decoded_token(int32_t id, bool skip_special) const = 0;
 };
 
 // Text of a growing id sequence, piece by piece. Holds back bytes until they form whole characters, so what
 // it gives is always valid UTF-8, and the pieces joined equal decode() of the whole.
 class StreamDecoder {
  public:
-  StreamDecoder(const Tokenizer& tokenizer, bool skip_special)
-      : tokenizer_(tokenizer), skip_special_(skip_special) {}
+  StreamDecoder(const Tokenizer& tokenizer, bool skip_special);
+  ~StreamDecoder();
+  StreamDecoder(StreamDecoder&&) noexcept;
   std::string push(int32_t id);
   std::string finish();  // what is still held back, with U+FFFD for incomplete characters
 
  private:
   const Tokenizer& tokenizer_;
   bool skip_special_;
-  std::vector<int32_t> ids_;  // the ids whose text may still change
-  std::string given_;         // text already given for them
+  std::unique_ptr<DecodeChain> chain_;  // holds the little that may still change
 };
 
 }  // namespace cheetah
