@@ -6,6 +6,7 @@
 #define CHEETAH_KERNELS_ATTENTION_PANELS_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -116,30 +117,54 @@ struct BlockRange {
   int64_t end = 0;
 };
 
+// Which rows of the cache hold positions [base + begin, base + end). A division per page, not per position:
+// it would cost more than the rows' arithmetic.
+HWY_INLINE void find_rows(const PagedKv& kv, const Tile& tile, const BlockRange& block, int64_t* rows) {
+  for (int64_t k = block.begin; k < block.end;) {
+    const int64_t position = block.base + k, index = position / kv.page_tokens;
+    const int64_t slot = position - index * kv.page_tokens,
+                  page = tile.sequence->pages[static_cast<size_t>(index)];
+    const int64_t first = (page * kv.kv_heads + tile.kv_head) * kv.page_tokens + slot;
+    const int64_t count = std::min(kv.page_tokens - slot, block.end - k);
+    for (int64_t i = 0; i < count; ++i) rows[k + i] = first + i;
+    k += count;
+  }
+}
+
+// Asks for the next block's rows: pages end the hardware's streams every few kilobytes, and without this a
+// long context runs at half the speed.
 template <class Element>
-HWY_INLINE const Element* row_at(const PagedKv& kv, const Tile& tile, int64_t position, const std::byte* data,
-                                 int64_t dim) {
-  const int64_t page = tile.sequence->pages[static_cast<size_t>(position / kv.page_tokens)];
-  const int64_t row = (page * kv.kv_heads + tile.kv_head) * kv.page_tokens + position % kv.page_tokens;
-  return reinterpret_cast<const Element*>(data) + row * dim;
+HWY_INLINE void prefetch_row(const std::byte* data, int64_t dim, int64_t row) {
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Element));
+  const Element* begin = reinterpret_cast<const Element*>(data) + row * dim;
+  for (int64_t i = 0; i < dim; i += kLine) __builtin_prefetch(begin + i, 0, 2);
 }
 
 template <class Element>
 void fill_panels(const PagedKv& kv, const Tile& tile, const BlockRange& block, const Workspace& work) {
   const hn::CappedTag<float, kMaxLanes> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const Element* rows[kBlock];
+  int64_t rows[kBlock], next_rows[kBlock];
+  const int64_t next_base = block.base + kBlock;
+  const BlockRange next{next_base, 0, std::clamp<int64_t>(tile.key_end - next_base, 0, kBlock)};
+  find_rows(kv, tile, block, rows);
+  find_rows(kv, tile, next, next_rows);
+  const Element* keys[kBlock];
   for (int64_t k = 0; k < kBlock; ++k)
-    rows[k] = k >= block.begin && k < block.end
-                  ? row_at<Element>(kv, tile, block.base + k, kv.keys, kv.key_dim)
+    keys[k] = k >= block.begin && k < block.end
+                  ? reinterpret_cast<const Element*>(kv.keys) + rows[k] * kv.key_dim
                   : reinterpret_cast<const Element*>(work.zeros);
-  for (int64_t k = block.begin / lanes * lanes; k < block.end; k += lanes)
-    pack_key_columns<Element>(rows + k, kv.key_dim, work.keys + k);
+  for (int64_t k = block.begin / lanes * lanes; k < block.end; k += lanes) {
+    pack_key_columns<Element>(keys + k, kv.key_dim, work.keys + k);
+    for (int64_t i = k; i < std::min(k + lanes, next.end); ++i)
+      prefetch_row<Element>(kv.keys, kv.key_dim, next_rows[i]);
+  }
   const int64_t stride = value_stride(kv);
   for (int64_t k = block.begin; k < block.end; ++k) {
-    const Element* row =
-        kv.values ? row_at<Element>(kv, tile, block.base + k, kv.values, kv.value_dim) : rows[k];
-    unpack_value_row<Element>(row, kv.value_dim, stride, work.values + k * stride);
+    const Element* value =
+        kv.values ? reinterpret_cast<const Element*>(kv.values) + rows[k] * kv.value_dim : keys[k];
+    unpack_value_row<Element>(value, kv.value_dim, stride, work.values + k * stride);
+    if (kv.values && k < next.end) prefetch_row<Element>(kv.values, kv.value_dim, next_rows[k]);
   }
 }
 
