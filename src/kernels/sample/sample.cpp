@@ -10,12 +10,6 @@
 namespace cheetah {
 namespace {
 
-using Candidate = std::pair<float, int32_t>;  // logit, id
-
-bool better(const Candidate& a, const Candidate& b) {
-  return a.first > b.first || (a.first == b.first && a.second < b.second);
-}
-
 void apply_penalties(std::span<const int32_t> history, const SamplingParams& params, SampleScratch& scratch) {
   std::vector<float>& logits = scratch.logits;
   scratch.counts.resize(logits.size(), 0);
@@ -45,25 +39,47 @@ class Weight {
     const double weight = std::exp((static_cast<double>(logit) - peak_) * inverse_);
     return weight > 0 ? weight : 0.0;
   }
+  double sum(std::span<const float> logits) const {
+    return sum_exp(logits, static_cast<float>(peak_), static_cast<float>(inverse_));
+  }
 
  private:
   double peak_;
   double inverse_;
 };
 
-// Every token may be drawn: walk the vocabulary in index order, which needs no sorting.
+// Every token may be drawn: walk the vocabulary in index order, which needs no sorting, piece by piece.
 int32_t draw_from_all(std::span<const float> logits, const Weight& weight, double uniform, int32_t fallback) {
+  constexpr size_t kPiece = 1024;
+  const auto piece_at = [&](size_t at) { return logits.subspan(at, std::min(kPiece, logits.size() - at)); };
   double total = 0;
-  for (const float logit : logits) total += weight(logit);
+  for (size_t at = 0; at < logits.size(); at += kPiece) total += weight.sum(piece_at(at));
   double left = uniform * total;
-  for (size_t id = 0; id < logits.size(); ++id) {
-    left -= weight(logits[id]);
-    if (left < 0) return static_cast<int32_t>(id);
+  for (size_t at = 0; at < logits.size(); at += kPiece) {
+    const double sum = weight.sum(piece_at(at));
+    if (left >= sum) {
+      left -= sum;
+      continue;
+    }
+    int32_t last = fallback;  // rounding may leave a rest: then the piece's last possible token
+    for (size_t id = at; id < std::min(at + kPiece, logits.size()); ++id) {
+      const double own = weight(logits[id]);
+      left -= own;
+      if (own > 0) last = static_cast<int32_t>(id);
+      if (left < 0) break;
+    }
+    return last;
   }
   return fallback;
 }
 
-// Candidates stand best first. Keeps the shortest head whose weights reach top_p of `total`.
+double total_weight(std::span<const Candidate> candidates, const Weight& weight) {
+  double total = 0;
+  for (const Candidate& candidate : candidates) total += weight(candidate.first);
+  return total;
+}
+
+// Candidates stand best first. The length of the shortest head whose weights reach `wanted`, at least 1.
 size_t nucleus(std::span<const Candidate> candidates, const Weight& weight, double wanted) {
   double sum = 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
@@ -74,9 +90,7 @@ size_t nucleus(std::span<const Candidate> candidates, const Weight& weight, doub
 }
 
 int32_t draw(std::span<const Candidate> candidates, const Weight& weight, double uniform) {
-  double total = 0;
-  for (const Candidate& candidate : candidates) total += weight(candidate.first);
-  double left = uniform * total;
+  double left = uniform * total_weight(candidates, weight);
   for (const Candidate& candidate : candidates) {
     left -= weight(candidate.first);
     if (left < 0) return candidate.second;
@@ -84,40 +98,47 @@ int32_t draw(std::span<const Candidate> candidates, const Weight& weight, double
   return candidates.front().second;
 }
 
-// The `count` best of the logits, best first.
-void select_best(std::span<const float> logits, size_t count, std::vector<Candidate>& candidates) {
-  collect_best(logits, count, candidates);
-  std::sort(candidates.begin(), candidates.end(), better);
+void sort_best_first(std::vector<Candidate>& candidates) {
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return a.first > b.first || (a.first == b.first && a.second < b.second);
+  });
 }
 
-double total_weight(std::span<const float> logits, const Weight& weight) {
-  double total = 0;
-  for (const float logit : logits) total += weight(logit);
-  return total;
-}
-
-// Fills candidates with the tokens top-k and top-p leave, best first. Without top-k the nucleus is usually
-// a few tokens of a large vocabulary, so sort a short head and lengthen it only when it does not suffice.
-void keep_top(std::span<const float> logits, const SamplingParams& params, const Weight& weight,
-              std::vector<Candidate>& candidates) {
-  const size_t all = logits.size();
-  const size_t limit = params.top_k > 0 ? std::min(static_cast<size_t>(params.top_k), all) : all;
-  if (params.top_p >= 1.f) return select_best(logits, limit, candidates);
+// Fills candidates, best first, with at least the tokens that top-p leaves of the whole vocabulary: a nucleus
+// is usually a few tokens, so sort a short head and lengthen it only when it does not suffice.
+void collect_nucleus(std::span<const float> logits, const Weight& weight, double wanted,
+                     std::vector<Candidate>& candidates) {
   constexpr size_t kFirstHead = 256, kGrowth = 8;
-  double wanted = params.top_k > 0 ? -1.0 : static_cast<double>(params.top_p) * total_weight(logits, weight);
-  for (size_t head = params.top_k > 0 ? limit : std::min(kFirstHead, all);;
-       head = std::min(head * kGrowth, all)) {
-    select_best(logits, head, candidates);
-    if (params.top_k > 0) {
-      double total = 0;  // top-p is a share of what top-k left
-      for (const Candidate& candidate : candidates) total += weight(candidate.first);
-      wanted = static_cast<double>(params.top_p) * total;
-    }
-    const size_t kept = nucleus(candidates, weight, wanted);
-    if (kept == candidates.size() && head < limit) continue;
-    candidates.resize(std::max<size_t>(kept, 1));
-    return;
+  for (size_t head = kFirstHead;; head *= kGrowth) {
+    collect_best(logits, head, candidates);
+    if (head >= logits.size() || total_weight(candidates, weight) >= wanted)
+      return sort_best_first(candidates);
   }
+}
+
+// Fills candidates with the tokens the filters leave, best first.
+void keep_allowed(std::span<const float> logits, const SamplingParams& params, float peak,
+                  std::vector<Candidate>& candidates) {
+  const Weight weight(peak, params.temperature);
+  double wanted = 0;  // sum of weights that top-p keeps: a share of what top-k left
+  if (params.top_k > 0) {
+    collect_best(logits, std::min(static_cast<size_t>(params.top_k), logits.size()), candidates);
+    sort_best_first(candidates);
+    wanted = params.top_p * total_weight(candidates, weight);
+  } else {
+    wanted = params.top_p * weight.sum(logits);
+    if (params.min_p > 0.f) {  // a little low: the exact comparison follows below
+      collect_above(logits,
+                    peak + params.temperature * (std::log(params.min_p) - 1e-3f) - 1e-6f * std::abs(peak),
+                    candidates);
+      sort_best_first(candidates);
+    } else {
+      collect_nucleus(logits, weight, wanted, candidates);
+    }
+  }
+  size_t kept = params.top_p < 1.f ? nucleus(candidates, weight, wanted) : candidates.size();
+  while (kept > 1 && weight(candidates[kept - 1].first) < params.min_p) --kept;
+  candidates.resize(kept);
 }
 
 }  // namespace
@@ -136,10 +157,9 @@ int32_t sample(std::span<const float> logits, std::span<const int32_t> history, 
   const Weight weight(peak, params.temperature);
   if (params.top_k <= 0 && params.top_p >= 1.f && params.min_p <= 0.f)
     return draw_from_all(logits, weight, uniform, best);
-  keep_top(logits, params, weight, scratch.candidates);
-  std::span<const Candidate> kept = scratch.candidates;
-  while (kept.size() > 1 && weight(kept.back().first) < params.min_p) kept = kept.first(kept.size() - 1);
-  return draw(kept, weight, uniform);
+  keep_allowed(logits, params, peak, scratch.candidates);
+  if (scratch.candidates.empty()) return best;  // min_p above 1
+  return draw(scratch.candidates, weight, uniform);
 }
 
 }  // namespace cheetah

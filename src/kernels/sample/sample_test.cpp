@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/random.h"
+#include "kernels/every_target.h"
 
 namespace cheetah {
 namespace {
@@ -50,12 +51,14 @@ std::set<int32_t> allowed(const std::vector<float>& logits, const SamplingParams
 }
 
 TEST(Argmax, MatchesAPlainLoopOnEverySize) {
-  for (size_t count = 1; count < 300; ++count) {
-    std::vector<float> logits = random_logits(count, count);
-    if (count % 3 == 0) logits[count / 2] = kNan;
-    for (float& logit : logits) logit = std::round(logit);  // coarse: ties go to the lower index
-    EXPECT_EQ(argmax(logits), plain_argmax(logits)) << count;
-  }
+  for_every_target([] {
+    for (size_t count = 1; count < 300; ++count) {
+      std::vector<float> logits = random_logits(count, count);
+      if (count % 3 == 0) logits[count / 2] = kNan;
+      for (float& logit : logits) logit = std::round(logit);  // coarse: ties go to the lower index
+      EXPECT_EQ(argmax(logits), plain_argmax(logits)) << count;
+    }
+  });
 }
 
 TEST(Argmax, HandlesInfinitiesAndNaN) {
@@ -73,7 +76,7 @@ TEST(LogSumExp, MatchesDoubleArithmetic) {
     double sum = 0;
     for (const float logit : logits) sum += std::exp(logit - peak);
     // Each term carries the vector exponential's relative error, below 1e-6; so does their sum.
-    EXPECT_NEAR(log_sum_exp(logits), peak + std::log(sum), 1e-6) << count;
+    for_every_target([&] { EXPECT_NEAR(log_sum_exp(logits), peak + std::log(sum), 1e-6) << count; });
   }
 }
 
@@ -92,6 +95,7 @@ TEST(Sample, ZeroTemperatureAndTopOneAreGreedy) {
     EXPECT_EQ(cheetah::sample(logits, {}, {.temperature = 1.f, .top_p = 1e-9f}, 0.99, scratch),
               argmax(logits));
     EXPECT_EQ(cheetah::sample(logits, {}, {.temperature = 1.f, .min_p = 1.f}, 0.99, scratch), argmax(logits));
+    EXPECT_EQ(cheetah::sample(logits, {}, {.temperature = 1.f, .min_p = 2.f}, 0.99, scratch), argmax(logits));
   }
 }
 
@@ -106,6 +110,8 @@ TEST(Sample, DrawsOnlyWhatTheFiltersLeaveAndReachesAllOfIt) {
       {.temperature = 1.f, .min_p = 0.2f},
       {.temperature = 1.5f, .top_k = 100, .top_p = 0.95f, .min_p = 0.05f},
       {.temperature = 1.f, .top_k = 100000},
+      {.temperature = 2.f, .top_p = 0.97f, .min_p = 0.001f},
+      {.temperature = 0.01f, .top_p = 0.9f, .min_p = 0.5f},
   };
   for (size_t which = 0; which < cases.size(); ++which) {
     const std::vector<float> logits = random_logits(2000, which);
@@ -120,6 +126,22 @@ TEST(Sample, DrawsOnlyWhatTheFiltersLeaveAndReachesAllOfIt) {
     EXPECT_TRUE(ids.contains(cheetah::sample(logits, {}, cases[which], 0.0, scratch)));
     EXPECT_TRUE(ids.contains(cheetah::sample(logits, {}, cases[which], 1.0 - 0x1p-53, scratch)));
   }
+}
+
+TEST(Sample, TopKEqualsASortOnEveryTarget) {
+  SampleScratch scratch;
+  std::vector<float> logits = random_logits(40000, 21);
+  for (float& logit : logits) logit = std::round(logit * 8) / 8;  // ties at every cut
+  for_every_target([&] {
+    for (const int64_t k : {2, 3, 64, 1000, 39999}) {
+      const SamplingParams params{.temperature = 30.f, .top_k = k};
+      const std::set<int32_t> ids = allowed(logits, params);
+      cheetah::sample(logits, {}, params, 0.5, scratch);
+      std::set<int32_t> kept;
+      for (const auto& [logit, id] : scratch.candidates) kept.insert(id);
+      EXPECT_EQ(kept, ids) << k;
+    }
+  });
 }
 
 TEST(Sample, FrequenciesFollowTheProbabilities) {

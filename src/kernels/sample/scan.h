@@ -8,8 +8,17 @@
 
 namespace cheetah {
 
-// The min(count, logits.size()) largest logits with their ids, ties to the lower index, in no order. NaN
-// counts as -infinity.
-void collect_best(std::span<const float> logits, size_t count, std::vector<std::pair<float, int32_t>>& best);
+using Candidate = std::pair<float, int32_t>;  // logit, id
+
+// sum(exp((logits - peak) * factor)) for logits <= peak; NaN counts as -infinity. Relative error below 3e-7
+// beside the argument's own rounding.
+double sum_exp(std::span<const float> logits, float peak, float factor);
+
+// The `count` (at least 1) largest logits with their ids, ties to the lower index, in no order; fewer where
+// fewer are above -infinity.
+void collect_best(std::span<const float> logits, size_t count, std::vector<Candidate>& best);
+
+// Every logit above `floor`, in index order.
+void collect_above(std::span<const float> logits, float floor, std::vector<Candidate>& found);
 
 }  // namespace cheetah
