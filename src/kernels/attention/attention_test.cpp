@@ -247,7 +247,7 @@ TEST(Attention, CostCountsVisiblePairsAndEachCachedNumberOnce) {
 
 TEST(WriteKv, RoundsToTheCachesFormatAndTouchesOnlyItsSlots) {
   ThreadPool pool({.num_threads = 2, .pin = false});
-  constexpr int64_t kPage = 4, kHeads = 2, kDim = 19, kTokens = 21;
+  constexpr int64_t kPage = 4, kHeads = 2, kDim = 43, kTokens = 21;
   std::vector<int32_t> pages = {6, 2, 0, 5, 3, 1, 4};
   const AttentionSequence sequence{pages, 26, 3, kTokens};
   std::vector<float> keys((kTokens + 3) * kHeads * kDim);

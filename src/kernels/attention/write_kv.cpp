@@ -1,46 +1,96 @@
 #include <cstring>
 
 #include "kernels/attention/attention.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention/write_kv.cpp"
+#include "hwy/foreach_target.h"
+// after foreach_target.h
+#include "hwy/highway.h"
 #include "tensor/float16.h"
 
+HWY_BEFORE_NAMESPACE();
 namespace cheetah {
-namespace {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
-void store_row(DType dtype, const float* row, std::byte* data, int64_t count) {
-  auto* half = reinterpret_cast<uint16_t*>(data);
-  if (dtype == DType::kF32)
-    std::memcpy(data, row, static_cast<size_t>(count) * sizeof(float));
-  else if (dtype == DType::kF16)
-    for (int64_t i = 0; i < count; ++i) half[i] = f32_to_f16(row[i]);
-  else
-    for (int64_t i = 0; i < count; ++i) half[i] = f32_to_bf16(row[i]);
+// Nearest, ties to even, as f32_to_bf16: Highway's own conversion cuts the low half off.
+template <class D>
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> to_bf16(D, hn::Vec<D> value) {
+  const hn::RebindToUnsigned<D> du;
+  const auto bits = hn::BitCast(du, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF)));
+  const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));
+  const auto is_nan = hn::Gt(hn::And(bits, hn::Set(du, 0x7FFFFFFF)), hn::Set(du, 0x7F800000));
+  const auto high = hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded));
+  return hn::DemoteTo(hn::Rebind<uint16_t, D>(), hn::BitCast(hn::RebindToSigned<D>(), high));
+}
+
+void store_f16(const float* row, uint16_t* out, int64_t count) {
+  int64_t i = 0;
+#if HWY_TARGET <= HWY_AVX2  // with the conversion instruction; Highway's emulation elsewhere does not round
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<hwy::float16_t, decltype(d)> half;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::DemoteTo(half, hn::LoadU(d, row + i)), half, reinterpret_cast<hwy::float16_t*>(out + i));
+#endif
+  for (; i < count; ++i) out[i] = f32_to_f16(row[i]);
+}
+
+void store_bf16(const float* row, uint16_t* out, int64_t count) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(to_bf16(d, hn::LoadU(d, row + i)), hn::Rebind<uint16_t, decltype(d)>(), out + i);
+  for (; i < count; ++i) out[i] = f32_to_bf16(row[i]);
 }
 
 // One token's rows of all heads, into its page slot.
-void store_token(const PagedKv& kv, int64_t page, int64_t slot, const float* rows, std::byte* cache,
-                 int64_t dim) {
+void store_token(const PagedKv& kv, int64_t row, const float* heads, std::byte* cache, int64_t dim) {
   const int64_t bytes = dim * traits_of(kv.dtype).block_bytes;
-  for (int64_t head = 0; head < kv.kv_heads; ++head)
-    store_row(kv.dtype, rows + head * dim,
-              cache + ((page * kv.kv_heads + head) * kv.page_tokens + slot) * bytes, dim);
+  for (int64_t head = 0; head < kv.kv_heads; ++head) {
+    const float* from = heads + head * dim;
+    std::byte* to = cache + (row + head * kv.page_tokens) * bytes;
+    if (kv.dtype == DType::kF32)
+      std::memcpy(to, from, static_cast<size_t>(bytes));
+    else if (kv.dtype == DType::kF16)
+      store_f16(from, reinterpret_cast<uint16_t*>(to), dim);
+    else
+      store_bf16(from, reinterpret_cast<uint16_t*>(to), dim);
+  }
 }
 
-}  // namespace
+void store_queries(const KvWriteArgs& args, const AttentionSequence& sequence, int64_t begin, int64_t end) {
+  const PagedKv& kv = args.kv;
+  for (int64_t query = begin; query < end; ++query) {
+    const int64_t position = sequence.context_tokens - sequence.query_count + query;
+    const int64_t page = sequence.pages[static_cast<size_t>(position / kv.page_tokens)];
+    const int64_t row = page * kv.kv_heads * kv.page_tokens + position % kv.page_tokens;
+    const int64_t token = sequence.query_begin + query;
+    store_token(kv, row, args.keys + token * args.key_stride, kv.keys, kv.key_dim);
+    if (kv.values) store_token(kv, row, args.values + token * args.value_stride, kv.values, kv.value_dim);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cheetah
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cheetah {
+
+HWY_EXPORT(store_queries);
 
 void write_kv(const KvWriteArgs& args, const CpuContext& context) {
-  const PagedKv& kv = args.kv;
-  constexpr int64_t kTokensAtOnce = 8;
+  constexpr int64_t kTokensAtOnce = 16;
+  const auto store = HWY_DYNAMIC_DISPATCH(store_queries);
   for (const AttentionSequence& sequence : args.sequences)
-    context.pool.parallel_for(sequence.query_count, kTokensAtOnce, [&](int64_t begin, int64_t end, int) {
-      for (int64_t query = begin; query < end; ++query) {
-        const int64_t position = sequence.context_tokens - sequence.query_count + query;
-        const int64_t page = sequence.pages[static_cast<size_t>(position / kv.page_tokens)];
-        const int64_t slot = position % kv.page_tokens, row = sequence.query_begin + query;
-        store_token(kv, page, slot, args.keys + row * args.key_stride, kv.keys, kv.key_dim);
-        if (kv.values)
-          store_token(kv, page, slot, args.values + row * args.value_stride, kv.values, kv.value_dim);
-      }
-    });
+    context.pool.parallel_for(sequence.query_count, kTokensAtOnce,
+                              [&](int64_t begin, int64_t end, int) { store(args, sequence, begin, end); });
 }
 
 }  // namespace cheetah
+#endif  // HWY_ONCE
