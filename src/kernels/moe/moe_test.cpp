@@ -84,7 +84,7 @@ TEST(Route, OnlyTheBestGroupsTakePart) {
   EXPECT_EQ(run(args, logits).ids, (std::vector<int32_t>{2, 3, 4, 5}));
 }
 
-TEST(Route, AMaskedGroupScoresZeroSoNegativeBiasesLoseToIt) {
+TEST(Route, AMaskedGroupIsOutEvenWhereNegativeBiasesPutTheOthersBelowZero) {
   const std::vector<float> logits = {logit(0.5f), logit(0.4f), logit(0.3f), logit(0.2f)};
   const std::vector<float> bias = {-0.9f, -0.9f, -2.f, -2.f};
   const Routed routed = run({.top_k = 1,
@@ -94,8 +94,8 @@ TEST(Route, AMaskedGroupScoresZeroSoNegativeBiasesLoseToIt) {
                              .top_groups = 1,
                              .group_score_top2 = true},
                             logits);
-  EXPECT_EQ(routed.ids, (std::vector<int32_t>{2}));
-  expect_near(routed.weights, {0.3f});
+  EXPECT_EQ(routed.ids, (std::vector<int32_t>{0}));
+  expect_near(routed.weights, {0.5f});
 }
 
 TEST(Route, NaNIsChosenLast) {

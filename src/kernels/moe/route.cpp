@@ -73,8 +73,8 @@ float group_score(const RouterArgs& args, std::span<const float> choice) {
   return args.group_score_top2 && choice.size() > 1 ? best + second : best;
 }
 
-// Experts of groups outside the best top_groups get a choice score of zero, not -infinity: DeepSeek's code
-// does so, and with negative biases such an expert can still be chosen.
+// Experts of groups outside the best top_groups are out, even where a negative bias puts all others below
+// zero.
 void mask_groups(const RouterArgs& args, Scratch& scratch, TopList& best_groups) {
   const auto size = static_cast<size_t>(args.experts / args.groups);
   best_groups.clear();
@@ -85,7 +85,7 @@ void mask_groups(const RouterArgs& args, Scratch& scratch, TopList& best_groups)
   scratch.kept.assign(static_cast<size_t>(args.groups), false);
   for (const int32_t group : best_groups.ids()) scratch.kept[static_cast<size_t>(group)] = true;
   for (size_t expert = 0; expert < scratch.choice.size(); ++expert)
-    if (!scratch.kept[expert / size]) scratch.choice[expert] = 0.f;
+    if (!scratch.kept[expert / size]) scratch.choice[expert] = kNever;
 }
 
 void weigh(const RouterArgs& args, std::span<const float> scores, std::span<const int32_t> ids,
