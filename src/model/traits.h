@@ -34,6 +34,7 @@ struct MoeTraits {
   int64_t top_groups = 1;
   bool group_score_top2 = false;
   bool clamped_swiglu = false;
+  float swiglu_limit = 7.f;
 };
 
 struct MlaTraits {
@@ -42,6 +43,7 @@ struct MlaTraits {
   int64_t nope_dim = 0;
   int64_t rope_dim = 0;
   int64_t value_dim = 0;
+  float norm_eps = 1e-6f;  // of the norms on the low-rank queries and the latent
 };
 
 struct LayerTraits {
@@ -49,6 +51,7 @@ struct LayerTraits {
   bool rotate = true;       // false: this layer uses no positions
   bool local_rope = false;  // use ModelTraits::local_rope
   bool moe = false;
+  float attention_factor = 1.f;  // multiplies ModelTraits::attention_scale (GPT-2's per-layer scaling)
 };
 
 struct ModelTraits {
