@@ -19,7 +19,7 @@ class Tokenizer;
 class ChatTemplate;
 
 struct LoadOptions {
-  std::optional<DType> dtype;  // store linear weights in this type instead of the file's
+  std::optional<DType> dtype = std::nullopt;  // store linear weights in this type instead of the file's
   bool show_progress = true;
 };
 

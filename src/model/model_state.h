@@ -1,0 +1,22 @@
+#pragma once
+#include <optional>
+
+#include "model/files/checkpoint.h"
+#include "model/model.h"
+#include "model/tokenizer/tokenizer.h"
+#include "model/weights.h"
+
+namespace cheetah {
+
+struct Model::State {
+  std::string name;
+  std::optional<Checkpoint>
+      checkpoint;  // owns the mapped files the weights point into; none for random models
+  ModelTraits traits;
+  ModelWeights weights;
+  std::unique_ptr<Tokenizer> tokenizer;  // none in the files: nullptr
+  std::string bos_token;
+  std::string eos_token;
+};
+
+}  // namespace cheetah

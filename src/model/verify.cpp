@@ -1,0 +1,220 @@
+#include "model/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/mapped_file.h"
+#include "kernels/sample/sample.h"
+#include "model/rope_scaling.h"
+#include "model/tokenizer/tokenizer.h"
+
+namespace cheetah {
+namespace {
+
+constexpr int64_t kMaxCaseTokens = 1 << 20;
+
+// One sequence with a cache of its own.
+class GoldenSequence {
+ public:
+  GoldenSequence(const Model& model, const CpuContext& context, int64_t capacity)
+      : traits_(model.traits()), pool_(traits_, DType::kF32, (capacity + 15) / 16), runner_(model, context) {
+    pages_.resize(static_cast<size_t>(pool_.num_pages()));
+    std::iota(pages_.begin(), pages_.end(), 0);
+  }
+
+  // Logits of all the new tokens, or of the last one only. The span is good until the next call.
+  std::span<const float> append(std::span<const int32_t> tokens, bool all_logits) {
+    const auto before = static_cast<int64_t>(tokens_.size());
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+    const auto total = static_cast<int64_t>(tokens_.size());
+    const int64_t first = rope_changes(traits_, before, total) ? 0 : before;
+    return run(first, all_logits ? total - before : 1);
+  }
+
+  std::span<const float> logits_of(std::span<const int32_t> tokens) {
+    tokens_.clear();
+    return append(tokens, true);
+  }
+
+ private:
+  std::span<const float> run(int64_t first, int64_t wanted) {
+    const auto total = static_cast<int64_t>(tokens_.size()), count = total - first;
+    rows_.resize(static_cast<size_t>(wanted));
+    std::iota(rows_.begin(), rows_.end(), count - wanted);
+    logits_.resize(static_cast<size_t>(wanted * traits_.vocab));
+    const AttentionSequence sequence{
+        .pages = std::span(pages_).first(static_cast<size_t>(pool_.pages_for(total))),
+        .context_tokens = total,
+        .query_begin = 0,
+        .query_count = count};
+    runner_.forward({.tokens = std::span(tokens_).subspan(static_cast<size_t>(first)),
+                     .sequences = {&sequence, 1},
+                     .logit_rows = rows_},
+                    pool_, logits_);
+    return logits_;
+  }
+
+  const ModelTraits& traits_;
+  KvPool pool_;
+  CpuRunner runner_;
+  std::vector<int32_t> pages_;
+  std::vector<int32_t> tokens_;
+  std::vector<int64_t> rows_;
+  std::vector<float> logits_;
+};
+
+std::vector<int32_t> read_ids(const Json& object, std::string_view name, const std::string& what,
+                              int64_t vocab) {
+  const auto at = object.find(name);
+  const std::string rule = format("{}: field \"{}\" must be a list of token ids below {}", what, name, vocab);
+  if (at == object.end() || !at->is_array() || static_cast<int64_t>(at->size()) > kMaxCaseTokens)
+    throw Error(rule);
+  std::vector<int32_t> ids;
+  for (const Json& id : *at) {
+    if (!id.is_number_integer() || id < 0 || id >= vocab) throw Error(rule);
+    ids.push_back(id.get<int32_t>());
+  }
+  return ids;
+}
+
+double mean_nll(std::span<const float> logits, std::span<const int32_t> ids, int64_t vocab) {
+  if (ids.size() < 2) return 0.0;
+  double total = 0;
+  for (size_t i = 0; i + 1 < ids.size(); ++i) {
+    const auto row = logits.subspan(i * static_cast<size_t>(vocab), static_cast<size_t>(vocab));
+    total += log_sum_exp(row) - static_cast<double>(row[static_cast<size_t>(ids[i + 1])]);
+  }
+  return total / static_cast<double>(ids.size() - 1);
+}
+
+double largest_difference(std::span<const float> row, const Json& expected, const std::string& what) {
+  if (!expected.is_array() || expected.size() != row.size())
+    throw Error(format("{}: field \"last_logits\" must be a list of {} numbers", what, row.size()));
+  double largest = 0;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (!expected[i].is_number()) throw Error(format("{}: field \"last_logits\" must hold numbers", what));
+    const double difference = std::abs(static_cast<double>(row[i]) - expected[i].get<double>());
+    if (!(difference <= largest)) largest = difference;  // a NaN stays
+  }
+  return largest;
+}
+
+// Feeds the expected tokens and asks at each step whether they would have been chosen.
+void check_greedy(GoldenSequence& sequence, std::span<const float> last, std::span<const int32_t> expected,
+                  double gap, VerifyCase& result) {
+  result.greedy_total = static_cast<int64_t>(expected.size());
+  bool agreed = true;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto token = static_cast<size_t>(expected[i]);
+    const auto best = static_cast<size_t>(argmax(last));
+    agreed = agreed && best == token;
+    if (agreed) ++result.greedy_matched;
+    if (best != token && !(static_cast<double>(last[best] - last[token]) < gap)) result.greedy_ok = false;
+    if (i + 1 < expected.size()) last = sequence.append(expected.subspan(i, 1), false);
+  }
+}
+
+VerifyCase verify_case(const Model& model, const CpuContext& context, const Json& item,
+                       const std::string& what, const VerifyBounds& bounds) {
+  const int64_t vocab = model.traits().vocab;
+  VerifyCase result;
+  const std::vector<int32_t> ids = read_ids(item, "ids", what, vocab);
+  const std::vector<int32_t> greedy = read_ids(item, "greedy", what, vocab);
+  if (ids.empty()) throw Error(format("{}: field \"ids\" is empty", what));
+  result.text = item.value("text", "");
+  result.num_tokens = static_cast<int64_t>(ids.size());
+  if (model.tokenizer()) {
+    std::vector<int32_t> encoded = model.tokenizer()->encode(result.text, {.add_special = true});
+    encoded.resize(std::min(encoded.size(), ids.size()));  // the reference cuts long texts
+    result.ids_match = encoded == ids;
+  }
+  GoldenSequence sequence(model, context, static_cast<int64_t>(ids.size() + greedy.size()));
+  const std::span<const float> logits = sequence.append(ids, true);
+  const auto last = logits.last(static_cast<size_t>(vocab));
+  const JsonFields fields(item, what);
+  result.logit_error = largest_difference(last, item.value("last_logits", Json()), what);
+  result.nll_error = std::abs(mean_nll(logits, ids, vocab) - fields.number("nll"));
+  check_greedy(sequence, last, greedy, bounds.greedy_gap, result);
+  result.passed = result.ids_match && result.logit_error <= bounds.logit && result.nll_error <= bounds.nll &&
+                  result.greedy_ok;
+  return result;
+}
+
+VerifyHeldout verify_heldout(const Model& model, const CpuContext& context, const VerifyInputs& inputs,
+                             const VerifyBounds& bounds) {
+  const JsonFields fields(inputs.golden.at("heldout"), inputs.what + ": heldout");
+  const int64_t window = fields.integer("window", 2, kMaxCaseTokens);
+  const int64_t tokens = fields.integer("tokens", window, static_cast<int64_t>(inputs.heldout.size()));
+  const int64_t vocab = model.traits().vocab;
+  VerifyHeldout result{.num_tokens = tokens, .expected = fields.number("nll")};
+  GoldenSequence sequence(model, context, window);
+  std::vector<int32_t> ids(static_cast<size_t>(window));
+  for (int64_t first = 0; first + window <= tokens; first += window) {
+    for (int64_t i = 0; i < window; ++i) {
+      ids[static_cast<size_t>(i)] = inputs.heldout[static_cast<size_t>(first + i)];
+      if (ids[static_cast<size_t>(i)] >= vocab)
+        throw Error(format("{}: heldout.u16 holds a token id outside the vocabulary", inputs.what));
+    }
+    result.nll += mean_nll(sequence.logits_of(ids), ids, vocab);
+  }
+  result.nll /= static_cast<double>(tokens / window);
+  result.passed = std::abs(result.nll - result.expected) <= bounds.heldout;
+  return result;
+}
+
+std::vector<uint16_t> read_u16_file(const std::string& path) {
+  const MappedFile file = MappedFile::open(path);
+  std::vector<uint16_t> values(static_cast<size_t>(file.size() / 2));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<uint16_t>(std::to_integer<unsigned>(file.bytes()[2 * i]) |
+                                      std::to_integer<unsigned>(file.bytes()[2 * i + 1]) << 8);
+  return values;
+}
+
+}  // namespace
+
+VerifyBounds verify_bounds(Precision precision, DType weights) {
+  VerifyBounds bounds;
+  if (weights == DType::kBF16) bounds = {.logit = 2e-2, .nll = 5e-4};
+  if (precision == Precision::kNative) bounds = {.logit = 0.15, .nll = 0.05, .greedy_gap = 0.3};
+  bounds.heldout = is_quantized(weights) || precision == Precision::kNative ? 0.02 : 1e-3;
+  return bounds;
+}
+
+VerifyInputs read_golden(const std::string& model_path) {
+  namespace fs = std::filesystem;
+  const fs::path path(model_path);
+  const bool is_directory = fs::is_directory(path);
+  const fs::path folder = is_directory ? path : path.parent_path();
+  const fs::path golden =
+      is_directory ? path / "golden.json" : fs::path(path).replace_extension(".golden.json");
+  VerifyInputs inputs{.golden = read_json_file(golden.string()), .what = golden.string(), .heldout = {}};
+  const fs::path heldout = folder / "heldout.u16";
+  if (is_directory && fs::exists(heldout)) inputs.heldout = read_u16_file(heldout.string());
+  return inputs;
+}
+
+VerifyResult verify(const Model& model, const CpuContext& context, const VerifyInputs& inputs,
+                    const VerifyBounds& bounds) {
+  VerifyResult result;
+  const auto cases = inputs.golden.find("cases");
+  if (cases == inputs.golden.end() || !cases->is_array() || cases->empty())
+    throw Error(format("{}: field \"cases\" must be a list of cases", inputs.what));
+  result.tokenizer_checked = model.tokenizer() != nullptr;
+  for (size_t i = 0; i < cases->size(); ++i) {
+    const std::string what = format("{}: case {}", inputs.what, i);
+    result.cases.push_back(verify_case(model, context, (*cases)[i], what, bounds));
+    result.passed = result.passed && result.cases.back().passed;
+  }
+  if (!inputs.heldout.empty() && inputs.golden.contains("heldout")) {
+    result.heldout = verify_heldout(model, context, inputs, bounds);
+    result.passed = result.passed && result.heldout->passed;
+  }
+  return result;
+}
+
+}  // namespace cheetah

@@ -1,0 +1,73 @@
+#pragma once
+// Takes tensors out of a checkpoint by name: checks their shapes, converts what must be converted, and in the
+// end reports everything that was missing, misshapen or left over in one message.
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/thread_pool.h"
+#include "model/files/tensor_map.h"
+#include "model/model.h"
+#include "model/weights.h"
+
+namespace cheetah {
+
+struct WeightSource {
+  const TensorMap& tensors;
+  std::string what;        // file or directory, for messages
+  int64_t fp8_rows = 128;  // block of one scale in FP8 checkpoints
+  int64_t fp8_cols = 128;
+};
+
+class WeightLoader {
+ public:
+  WeightLoader(const WeightSource& source, const LoadOptions& options, ThreadPool& pool, ModelWeights& into);
+
+  bool has(const std::string& name) const { return source_.tensors.contains(name); }
+
+  // The tensor, marked as used. nullptr when it is missing or has another shape, which finish() will report.
+  const TensorView* take(const std::string& name, const Shape& expected);
+
+  // A linear layer's weights [rows, cols]; several such matrices in one tensor are `count` > 1.
+  WeightMatrix matrix(const std::string& name, int64_t rows, int64_t cols);
+  std::vector<WeightMatrix> matrices(const std::string& name, int64_t count, int64_t rows, int64_t cols);
+  // In the stored type, whatever the options ask for: tables and small, sensitive matrices.
+  WeightMatrix table(const std::string& name, int64_t rows, int64_t cols);
+  // Stored [cols, rows].
+  WeightMatrix transposed(const std::string& name, int64_t rows, int64_t cols);
+  // F32, nullptr when missing.
+  const float* vector(const std::string& name, const Shape& shape);
+
+  // Any tensor with the asked-for conversion applied. keep_type: as stored.
+  WeightMatrix prepare(const TensorView& view, bool keep_type);
+  // Rows first, first + step, … of the transpose of a [cols, *] tensor in a plain type.
+  WeightMatrix transpose(const TensorView& view, int64_t rows, int64_t first, int64_t step);
+  // A new owned matrix; fill it through the returned pointer.
+  std::byte* own(int64_t bytes);
+
+  ThreadPool& pool() { return pool_; }
+  // Throws when anything was missing or misshapen, or is left over and contains none of `ignored`.
+  void finish(const std::vector<std::string>& ignored);
+
+ private:
+  TensorView decoded(const std::string& name, const TensorView& view);
+  TensorView as_usable(const TensorView& view);
+  WeightMatrix convert(const TensorView& view, DType target);
+  DType fitting(DType wanted, int64_t cols);
+  void touch(const TensorView& view);
+  void problem(std::string line);
+
+  const WeightSource& source_;
+  const LoadOptions& options_;
+  ThreadPool& pool_;
+  ModelWeights& into_;
+  Progress progress_;
+  std::set<std::string, std::less<>> used_;
+  std::set<std::string> noted_;
+  std::vector<std::string> problems_;
+  int64_t num_problems_ = 0;
+};
+
+}  // namespace cheetah
