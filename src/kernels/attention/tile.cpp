@@ -41,15 +41,29 @@ void load_queries(const AttentionArgs& args, const Tile& tile, const Workspace& 
   }
 }
 
+// The positions each row sees, [begin, end); found once a span, for it divides by the group.
+struct Horizon {
+  int64_t begin[kRows];
+  int64_t end[kRows];
+};
+
+void find_horizons(const AttentionArgs& args, const Tile& tile, Horizon& horizon) {
+  const int64_t group = group_of(args);
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const int64_t position = position_of(*tile.sequence, (tile.first_row + r) / group);
+    horizon.begin[r] = first_visible(args, position);
+    horizon.end[r] = position + 1;
+  }
+}
+
 // The keys of a block that one row sees, as [begin, end) within the block; begin >= end when none.
 struct Visible {
   int64_t begin = 0;
   int64_t end = 0;
 };
 
-Visible visible(const AttentionArgs& args, const Tile& tile, int64_t row, int64_t base) {
-  const int64_t position = position_of(*tile.sequence, (tile.first_row + row) / group_of(args));
-  return {std::max<int64_t>(0, first_visible(args, position) - base), std::min(kBlock, position + 1 - base)};
+HWY_INLINE Visible visible(const Horizon& horizon, int64_t row, int64_t base) {
+  return {std::max<int64_t>(0, horizon.begin[row] - base), std::min(kBlock, horizon.end[row] - base)};
 }
 
 HWY_INLINE void cap_scores(Vector* s, float cap) {
@@ -96,12 +110,20 @@ void soften_row(const AttentionArgs& args, Visible seen, int64_t row, const Work
   hn::StoreU(hn::MulAdd(hn::LoadU(tag, sums), hn::Set(tag, work.decay[row]), sum), tag, sums);
 }
 
-// Up to kGroupRows rows of the tile against the block in the panels.
-void attend_group(const AttentionArgs& args, const Tile& tile, const BlockRange& block, int64_t first,
-                  int64_t rows, const Workspace& work, const State& state) {
+// Rows [first, first + rows) of a tile, at most kGroupRows, and a block that begins at `base`.
+struct Group {
+  int64_t first;
+  int64_t rows;
+  int64_t base;
+};
+
+// The group's rows against the block in the panels.
+void attend_group(const AttentionArgs& args, const Horizon& horizon, const Group& group,
+                  const Workspace& work, const State& state) {
+  const int64_t first = group.first, rows = group.rows;
   Visible all{kBlock, 0}, seen[kGroupRows];
   for (int64_t r = 0; r < rows; ++r) {
-    seen[r] = visible(args, tile, first + r, block.base);
+    seen[r] = visible(horizon, first + r, group.base);
     if (seen[r].begin >= seen[r].end) continue;
     all = {std::min(all.begin, seen[r].begin), std::max(all.end, seen[r].end)};
   }
@@ -111,13 +133,13 @@ void attend_group(const AttentionArgs& args, const Tile& tile, const BlockRange&
     score_group<kRowsNow>(work.q + first * key_dim, work.keys, key_dim, work.scores + first * kBlock);
   });
   for (int64_t r = 0; r < rows; ++r) soften_row(args, seen[r], first + r, work, state);
-  const ValueProduct product{work.scores + first * kBlock,
-                             work.decay + first,
-                             work.values,
-                             state.out + first * stride,
-                             stride,
-                             all.begin,
-                             all.end};
+  const ValueProduct product{.weights = work.scores + first * kBlock,
+                             .decay = work.decay + first,
+                             .values = work.values,
+                             .out = state.out + first * stride,
+                             .stride = stride,
+                             .key_begin = all.begin,
+                             .key_end = all.end};
   with_rows(rows, [&]<int kRowsNow>() HWY_ATTR { add_values_group<kRowsNow>(product); });
 }
 
@@ -130,6 +152,8 @@ void fill_panels_any(const PagedKv& kv, const Tile& tile, const BlockRange& bloc
 void attend_span(const AttentionArgs& args, const Tile& tile, int64_t span, const Workspace& work,
                  const State& state) {
   const Tag tag;
+  Horizon horizon;
+  find_horizons(args, tile, horizon);
   load_queries(args, tile, work);
   std::fill_n(state.peak, tile.rows, kLowest);
   std::fill_n(state.out, tile.rows * value_stride(args.kv), 0.f);
@@ -140,7 +164,8 @@ void attend_span(const AttentionArgs& args, const Tile& tile, int64_t span, cons
     const BlockRange block{base, std::max<int64_t>(0, begin - base), std::min(kBlock, end - base)};
     fill_panels_any(args.kv, tile, block, work);
     for (int64_t first = 0; first < tile.rows; first += kGroupRows)
-      attend_group(args, tile, block, first, std::min<int64_t>(kGroupRows, tile.rows - first), work, state);
+      attend_group(args, horizon, {first, std::min<int64_t>(kGroupRows, tile.rows - first), base}, work,
+                   state);
   }
   for (int64_t r = 0; r < tile.rows; ++r)
     state.sum[r] = hn::GetLane(hn::SumOfLanes(tag, hn::LoadU(tag, work.sums + r * kMaxLanes)));
