@@ -1,6 +1,7 @@
 #include "kernels/attention/attention.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
 
 #include <algorithm>
 #include <cstring>
@@ -191,6 +192,37 @@ TEST(Attention, EveryTargetEqualsTheReference) {
       }
     });
   }
+}
+
+TEST(Attention, EqualsTheReferenceOnAnyShape) {
+  ThreadPool pool({.num_threads = 2, .pin = false});
+  EXPECT_TRUE(rc::check("attention equals the reference", [&] {
+    const auto between = [](int64_t low, int64_t high) { return *rc::gen::inRange<int64_t>(low, high + 1); };
+    Problem problem;
+    problem.kv_heads = between(1, 3);
+    problem.heads = problem.kv_heads * between(1, 9);
+    problem.value_dim = between(1, 70);
+    problem.latent = between(0, 3) == 0;
+    problem.key_dim = problem.latent ? problem.value_dim + between(0, 9) : between(1, 70);
+    problem.page_tokens = between(1, 40);
+    problem.dtype = *rc::gen::element(DType::kF32, DType::kF16, DType::kBF16);
+    problem.window = between(0, 1) * between(1, 150);
+    problem.soft_cap = between(0, 3) == 0 ? 3.f : 0.f;
+    problem.sinks = between(0, 1) == 1;
+    for (int64_t left = between(1, 3); left > 0; --left) {
+      const int64_t context = between(1, left == 1 ? 700 : 130);
+      problem.requests.push_back({context, between(0, std::min<int64_t>(context, 60))});
+    }
+    Case actual(problem), expected(problem);
+    attention(actual.args(), CpuContext{pool});
+    attention_reference(expected.args());
+    actual.out().expect_guards_whole();
+    const int64_t row = problem.heads * problem.value_dim;
+    // As above, with room for the worst of many draws: 70 roundings of a sum of 70 products.
+    for (int64_t at = 0; at < actual.out().size(); at += row + 1)
+      expect_close(actual.out().data() + at, expected.out().data() + at, row, 6e-5, 6e-5);
+    RC_ASSERT(!testing::Test::HasFailure());
+  }));
 }
 
 // The same prompt whole, in two chunks, token by token, beside others and on more threads.
