@@ -61,10 +61,12 @@ void bind_each(WeightLoader& loader, const ModelTraits& traits, const WeightName
                const std::string& root, MoeWeights& into) {
   const int64_t inner = traits.moe.expert_hidden, hidden = traits.hidden;
   for (int64_t e = 0; e < traits.moe.experts; ++e) {
-    const std::string expert = root + expert_name(names.expert, e);
-    into.gate.push_back(loader.matrix(expert + names.expert_gate + ".weight", inner, hidden));
-    into.up.push_back(loader.matrix(expert + names.expert_up + ".weight", inner, hidden));
-    into.down.push_back(loader.matrix(expert + names.expert_down + ".weight", hidden, inner));
+    const auto name = [&](const std::string& role) {
+      return root + expert_name(names.expert + role, e) + ".weight";
+    };
+    into.gate.push_back(loader.matrix(name(names.expert_gate), inner, hidden));
+    into.up.push_back(loader.matrix(name(names.expert_up), inner, hidden));
+    into.down.push_back(loader.matrix(name(names.expert_down), hidden, inner));
   }
 }
 

@@ -15,16 +15,17 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> reference_models() {
   std::vector<std::string> paths;
-  for (const char* folder : {"tests/models", "models"})
+  for (const char* folder : {"tests/models", "models", "tests/models/gguf"})
     for (const auto& entry : fs::directory_iterator(fs::path(CHEETAH_SOURCE_DIR) / folder))
-      if (fs::exists(entry.path() / "golden.json")) paths.push_back(entry.path().string());
+      if (fs::exists(entry.path() / "golden.json") || entry.path().extension() == ".gguf")
+        paths.push_back(entry.path().string());
   std::ranges::sort(paths);
   return paths;
 }
 
 class GoldenTest : public ::testing::TestWithParam<std::string> {
  protected:
-  ThreadPool pool_{{.num_threads = 2, .pin = false}};
+  ThreadPool pool_{{.num_threads = 1, .pin = false}};
 };
 
 std::string describe(const VerifyResult& result) {

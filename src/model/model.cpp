@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -7,6 +8,7 @@
 #include "base/format.h"
 #include "model/bind_weights.h"
 #include "model/families/family.h"
+#include "model/families/gguf_config.h"
 #include "model/model_state.h"
 
 namespace cheetah {
@@ -35,6 +37,26 @@ void read_special_ids(const Checkpoint& checkpoint, ModelTraits& traits) {
   }
 }
 
+void read_gguf_special_ids(const GgufFile& file, ModelTraits& traits) {
+  const auto read = [&](std::string_view key) -> std::optional<int32_t> {
+    const auto id = file.integer(key);
+    return id && *id >= 0 && *id < traits.vocab ? std::optional(static_cast<int32_t>(*id)) : std::nullopt;
+  };
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"})
+    if (const auto id = read(key); id && !std::ranges::count(traits.eos_ids, *id))
+      traits.eos_ids.push_back(*id);
+  traits.bos_id = read("tokenizer.ggml.bos_token_id").value_or(-1);
+}
+
+// "bos_token" of tokenizer_config.json: a string, or an added token with its "content".
+std::string special_token(const Json& config, std::string_view name) {
+  const auto at = config.find(name);
+  if (at == config.end()) return "";
+  if (at->is_string()) return at->get<std::string>();
+  return at->is_object() && at->value("content", Json()).is_string() ? at->at("content").get<std::string>()
+                                                                     : "";
+}
+
 // weight_block_size of an FP8 checkpoint.
 void read_fp8_block(const Json& config, WeightSource& source) {
   const auto quantization = config.find("quantization_config");
@@ -51,15 +73,15 @@ void read_fp8_block(const Json& config, WeightSource& source) {
   source.fp8_cols = (*block)[1].get<int64_t>();
 }
 
-void load_hugging_face(const LoadOptions& options, ThreadPool& pool, Checkpoint& checkpoint,
-                       ModelTraits& traits, ModelWeights& weights) {
-  const std::string config_path = checkpoint.path() + "/config.json";
-  FamilyModel model = read_family(checkpoint.config(), config_path);
-  WeightSource source{.tensors = checkpoint.tensors(), .what = checkpoint.path()};
-  read_fp8_block(checkpoint.config(), source);
-  traits = std::move(model.traits);
-  read_special_ids(checkpoint, traits);
-  weights = bind_weights(traits, model.names, source, options, pool);
+FamilyModel describe(const Checkpoint& checkpoint) {
+  if (const GgufFile* gguf = checkpoint.gguf()) {
+    FamilyModel model = read_gguf_family(*gguf);
+    read_gguf_special_ids(*gguf, model.traits);
+    return model;
+  }
+  FamilyModel model = read_family(checkpoint.config(), checkpoint.path() + "/config.json");
+  read_special_ids(checkpoint, model.traits);
+  return model;
 }
 
 std::string name_of_path(const std::string& path) {
@@ -70,6 +92,19 @@ std::string name_of_path(const std::string& path) {
 
 }  // namespace
 
+void Model::State::read_text_side() {
+  if (const auto text = checkpoint->text_file("tokenizer.json"))
+    tokenizer = Tokenizer::from_json(*text, checkpoint->path() + "/tokenizer.json");
+  if (const auto text = checkpoint->text_file("tokenizer_config.json")) {
+    const Json config = parse_json(*text, checkpoint->path() + "/tokenizer_config.json");
+    bos_token = special_token(config, "bos_token");
+    eos_token = special_token(config, "eos_token");
+  }
+  if (!tokenizer) return;
+  if (bos_token.empty() && traits.bos_id >= 0) bos_token = tokenizer->token_text(traits.bos_id);
+  if (eos_token.empty() && !traits.eos_ids.empty()) eos_token = tokenizer->token_text(traits.eos_ids.front());
+}
+
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Model::~Model() = default;
 
@@ -78,8 +113,13 @@ std::unique_ptr<Model> Model::load(const std::string& path, const LoadOptions& o
   state->name = name_of_path(path);
   state->checkpoint.emplace(Checkpoint::open(path));
   state->checkpoint->prefetch();
+  FamilyModel model = describe(*state->checkpoint);
+  state->traits = std::move(model.traits);
+  WeightSource source{.tensors = state->checkpoint->tensors(), .what = path};
+  read_fp8_block(state->checkpoint->config(), source);
   ThreadPool pool;
-  load_hugging_face(options, pool, *state->checkpoint, state->traits, state->weights);
+  state->weights = bind_weights(state->traits, model.names, source, options, pool);
+  state->read_text_side();
   if (options.show_progress)
     for (const std::string& note : state->weights.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
   return std::unique_ptr<Model>(new Model(std::move(state)));

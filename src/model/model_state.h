@@ -9,6 +9,9 @@
 namespace cheetah {
 
 struct Model::State {
+  // The tokenizer, the special tokens' texts and the chat template, from the checkpoint.
+  void read_text_side();
+
   std::string name;
   std::optional<Checkpoint>
       checkpoint;  // owns the mapped files the weights point into; none for random models

@@ -57,7 +57,7 @@ struct WeightNames {
   std::string experts_gate;                              // … gate and up apart
   std::string experts_up;
   std::string experts_down = "experts.down_proj";
-  std::string expert = "experts.{}.";  // one tensor an expert
+  std::string expert = "experts.{}.";  // before each of the three below; {} is the expert's index
   std::string expert_gate = "gate_proj";
   std::string expert_up = "up_proj";
   std::string expert_down = "down_proj";
