@@ -8,7 +8,7 @@
 #include "hwy/foreach_target.h"  // compiles this file once per target
 #include "kernels/gemm/float_tile-inl.h"
 #include "kernels/gemm/tile.h"
-#include "kernels/quant/quant.h"
+#include "kernels/quant/widen_blocks-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace cheetah::HWY_NAMESPACE {
@@ -46,25 +46,6 @@ void pack_x(const TileTask& task, int64_t tile_m, Block& block, float* to) {
   }
 }
 
-void widen_into(DType dtype, const std::byte* from, float* to, int64_t elements) {
-  switch (dtype) {
-    case DType::kF32:
-      return widen_plain<WidenF32>(from, to, elements);
-    case DType::kF16:
-      return widen_plain<WidenF16>(from, to, elements);
-    case DType::kBF16:
-      return widen_plain<WidenBF16>(from, to, elements);
-    case DType::kQ8_0:
-      return widen_q8_0(from, to, elements);
-    case DType::kQ4_0:
-      return widen_q4_0(from, to, elements);
-    case DType::kQ4_K:
-      return widen_q4_k(from, to, elements);
-    default:
-      return dequantize_row(dtype, from, to, elements);
-  }
-}
-
 // The rows of W from `row` on, over one block of k, widened or as stored; those past the end repeat the last.
 template <class Widen, int kN>
 void stored_rows(const TileTask& task, const Block& block, int64_t row, const std::byte** rows) {
@@ -80,7 +61,7 @@ void widened_rows(const TileTask& task, const Block& block, int64_t row, const s
   for (int j = 0; j < kN; ++j) {
     if (row + j < task.row_end) {
       if (j) to += block.stride;
-      widen_into(task.w.dtype, task.w.data + (row + j) * bytes + skip, to, block.k);
+      widen_row(task.w.dtype, task.w.data + (row + j) * bytes + skip, to, block.k);
       std::fill(to + block.k, to + block.stride, 0.f);
     }
     rows[j] = reinterpret_cast<const std::byte*>(to);

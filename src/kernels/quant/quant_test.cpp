@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "hwy/targets.h"
 #include "kernels/quant/blocks.h"
-#include "kernels/quant/dequantize.h"
+#include "kernels/quant/reference.h"
 #include "tensor/float16.h"
 
 namespace cheetah {

@@ -1,4 +1,4 @@
-#include "kernels/quant/dequantize.h"
+#include "kernels/quant/reference.h"
 
 #include <cmath>
 #include <cstring>
@@ -107,7 +107,7 @@ void q6_k(const BlockQ6_K& block, float* out) {
 }
 
 void mxfp4(const BlockMXFP4& block, float* out) {
-  constexpr float kTwice[16] = {0, 1, 2, 3, 4, 6, 8, 12, -0.f, -1, -2, -3, -4, -6, -8, -12};
+  constexpr float kTwice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
   const float half_scale =
       std::ldexp(1.f, block.e - 128);  // a power of two, subnormal at worst: products are exact
   for (int i = 0; i < 32; ++i) out[i] = half_scale * kTwice[nibble(block.q, i)];
