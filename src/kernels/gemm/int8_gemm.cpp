@@ -47,28 +47,43 @@ HWY_INLINE __m512i dot_4(__m512i sum, __m512i levels, __m512i x) {
 
 int offset_of(DType dtype) { return dtype == DType::kQ8_0 ? 128 : dtype == DType::kQ4_0 ? 8 : 0; }
 
-void pack_panel(const TileTask& task, int64_t row, int64_t k_begin, int64_t k, Panel& panel) {
+thread_local Scratch last_rows;
+
+// The group of rows from `row` on. One that W does not fill is copied, its last row repeated.
+RowGroup group_at(const TileTask& task, int64_t row, int64_t k_begin, int64_t k) {
   const int64_t bytes = row_bytes(task.w.dtype, task.w.cols), skip = row_bytes(task.w.dtype, k_begin);
-  const auto* data = reinterpret_cast<const uint8_t*>(task.w.data);
+  const auto* data = reinterpret_cast<const uint8_t*>(task.w.data) + skip;
+  if (row + kGroupRows <= task.w.rows) return {data + row * bytes, bytes};
+  const int64_t used = row_bytes(task.w.dtype, k);
+  auto* copy = last_rows.get<uint8_t>(kGroupRows * used);
+  for (int64_t r = 0; r < kGroupRows; ++r)
+    std::memcpy(copy + r * used, data + HWY_MIN(row + r, task.w.rows - 1) * bytes, static_cast<size_t>(used));
+  return {copy, used};
+}
+
+// So few rows of x that memory sets the pace.
+bool few(const TileTask& task) { return task.m <= 2 * kMaxTileM; }
+
+// Where the same group of the next panel lies, less what earlier blocks of k have fetched of it.
+const uint8_t* next_panel(const TileTask& task, int64_t row, int64_t k_begin) {
+  const int64_t bytes = row_bytes(task.w.dtype, task.w.cols);
+  return reinterpret_cast<const uint8_t*>(task.w.data) + (row + kPanelRows) * bytes +
+         kGroupRows * row_bytes(task.w.dtype, k_begin);
+}
+
+void pack_panel(const TileTask& task, int64_t row, int64_t k_begin, int64_t k, Panel& panel) {
+  const int64_t blocks = k / traits_of(task.w.dtype).block_elements;
   for (int g = 0; g < kGroups; ++g) {
-    const uint8_t* rows[kGroupRows];  // those past the end repeat the last
-    for (int r = 0; r < kGroupRows; ++r)
-      rows[r] = data + HWY_MIN(row + g * kGroupRows + r, task.row_end - 1) * bytes + skip;
-    PackedBlock to{panel.levels + g * kGroupBytes, panel.scales + g * kGroupRows,
-                   panel.mins + g * kGroupRows};
-    const int64_t step = task.w.dtype == DType::kQ4_K ? 256 : 32;
-    for (int64_t at = 0; at < k; at += step) {
-      const int64_t from = row_bytes(task.w.dtype, at);
-      if (task.w.dtype == DType::kQ8_0)
-        pack_q8_0(rows, from, to);
-      else if (task.w.dtype == DType::kQ4_0)
-        pack_q4_0(rows, from, to);
-      else
-        pack_q4_k(rows, from, to, kGroups);
-      to.levels += step / 32 * kGroups * kGroupBytes;
-      to.scales += step / 32 * kPanelRows;
-      to.mins += step / 32 * kPanelRows;
-    }
+    const RowGroup rows = group_at(task, row + g * kGroupRows, k_begin, k);
+    const PackedBlock to{panel.levels + g * kGroupBytes, panel.scales + g * kGroupRows,
+                         panel.mins + g * kGroupRows};
+    const uint8_t* ahead = few(task) ? next_panel(task, row + g * kGroupRows, k_begin) : nullptr;
+    if (task.w.dtype == DType::kQ8_0)
+      pack_group<BlockQ8_0>(rows, blocks, to, kGroups, ahead);
+    else if (task.w.dtype == DType::kQ4_0)
+      pack_group<BlockQ4_0>(rows, blocks, to, kGroups, ahead);
+    else
+      pack_group<BlockQ4_K>(rows, blocks, to, kGroups, ahead);
   }
 }
 
@@ -157,7 +172,7 @@ void multiply_panel(const TileTask& task, int64_t row, int64_t k_begin) {
 
 // Few rows of x: W is read as it lies. Many: one block of k at a time, so that x's part of it stays in L2.
 void int8_tile(const TileTask& task) {
-  if (task.m <= 2 * kMaxTileM) {
+  if (few(task)) {
     for (int64_t row = task.row_begin; row < task.row_end; row += kPanelRows)
       for (int64_t k = 0; k < task.w.cols; k += kBlockK) multiply_panel(task, row, k);
     return;
