@@ -1,0 +1,186 @@
+#include "model/generation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/random.h"
+#include "model/tokenizer/tokenizer.h"
+
+namespace cheetah {
+namespace {
+
+// Long enough to fill the matrix products, short enough that an interrupt is answered soon.
+constexpr int64_t kPrefillChunk = 512;
+
+class Stopwatch {
+ public:
+  double lap() {  // seconds since the last lap
+    const auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration<double>(now - std::exchange(start_, now)).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+void check_prompt(std::span<const int32_t> prompt, int64_t vocab, int64_t capacity) {
+  if (prompt.empty()) throw Error("the prompt has no tokens");
+  if (static_cast<int64_t>(prompt.size()) > capacity)
+    throw Error(format("the prompt has {} tokens but the context holds {}", prompt.size(), capacity));
+  for (const int32_t id : prompt)
+    if (id < 0 || id >= vocab)
+      throw Error(format("the prompt's token id {} is outside the model's vocabulary of {}", id, vocab));
+}
+
+// The text side of a generation: decoder, stop texts, sink.
+class TextOutput {
+ public:
+  TextOutput(const Tokenizer& tokenizer, const GenerationParams& params, const TextSink& sink)
+      : decoder_(tokenizer, true), stop_(params.stops), sink_(sink) {}
+
+  bool push(int32_t id) { return give(stop_.push(decoder_.push(id))); }
+  void finish() {
+    if (stop_.stopped()) return;
+    std::string rest = stop_.push(decoder_.finish());
+    if (!stop_.stopped()) rest += stop_.finish();
+    give(rest);
+  }
+  bool stopped() const { return stop_.stopped(); }
+  std::string take_text() { return std::move(text_); }
+
+ private:
+  bool give(const std::string& piece) {
+    text_ += piece;
+    return sink_(piece);
+  }
+  StreamDecoder decoder_;
+  StopText stop_;
+  const TextSink& sink_;
+  std::string text_;
+};
+
+}  // namespace
+
+CachedSequence::CachedSequence(const Model& model, CpuRunner& runner, KvPool& pool)
+    : runner_(runner),
+      pool_(pool),
+      capacity_(std::min(pool.num_pages() * pool.page_tokens(), model.traits().max_positions)),
+      pages_(static_cast<size_t>(pool.num_pages())),
+      logits_(static_cast<size_t>(model.traits().vocab)) {
+  std::iota(pages_.begin(), pages_.end(), 0);
+}
+
+void CachedSequence::forward(std::span<const int32_t> chunk, bool want_logits) {
+  const auto count = static_cast<int64_t>(chunk.size());
+  const auto context = static_cast<int64_t>(tokens_.size()) + count;
+  const AttentionSequence sequence{
+      .pages = pages_, .context_tokens = context, .query_begin = 0, .query_count = count};
+  const int64_t last = count - 1;
+  const ForwardBatch batch{.tokens = chunk,
+                           .sequences = {&sequence, 1},
+                           .logit_rows = want_logits ? std::span(&last, 1) : std::span<const int64_t>()};
+  runner_.forward(batch, pool_, want_logits ? std::span<float>(logits_) : std::span<float>());
+  tokens_.insert(tokens_.end(), chunk.begin(), chunk.end());
+}
+
+std::span<const float> CachedSequence::extend_to(std::span<const int32_t> tokens,
+                                                 const std::function<bool()>& keep_going, int64_t* reused) {
+  CHEETAH_ASSERT(!tokens.empty() && std::ssize(tokens) <= capacity_, "a prompt that does not fit");
+  const auto same = std::ranges::mismatch(tokens_, tokens).in1 - tokens_.begin();
+  const int64_t kept = std::min<int64_t>(same, std::ssize(tokens) - 1);  // the last is run for its logits
+  tokens_.resize(static_cast<size_t>(kept));
+  if (reused) *reused = kept;
+  for (int64_t at = kept; at < std::ssize(tokens); at += kPrefillChunk) {
+    if (!keep_going()) return {};
+    const int64_t count = std::min<int64_t>(kPrefillChunk, std::ssize(tokens) - at);
+    forward(tokens.subspan(static_cast<size_t>(at), static_cast<size_t>(count)),
+            at + count == std::ssize(tokens));
+  }
+  return logits_;
+}
+
+std::span<const float> CachedSequence::append(int32_t token) {
+  CHEETAH_ASSERT(std::ssize(tokens_) < capacity_, "a token beyond the context");
+  forward({&token, 1}, true);
+  return logits_;
+}
+
+StopText::StopText(std::vector<std::string> stops) : stops_(std::move(stops)) { std::erase(stops_, ""); }
+
+std::string StopText::push(std::string_view piece) {
+  if (stopped_) return "";
+  held_ += piece;
+  size_t cut = std::string::npos;
+  for (const std::string& stop : stops_) cut = std::min(cut, held_.find(stop));
+  if (cut != std::string::npos) {
+    stopped_ = true;
+    return held_.substr(0, cut);
+  }
+  size_t keep = 0;  // the longest end of held_ that begins a stop text
+  for (const std::string& stop : stops_)
+    for (size_t length = std::min(stop.size() - 1, held_.size()); length > keep; --length)
+      if (held_.ends_with(std::string_view(stop).substr(0, length))) keep = length;
+  std::string shown = held_.substr(0, held_.size() - keep);
+  held_.erase(0, held_.size() - keep);
+  return shown;
+}
+
+std::string StopText::finish() { return stopped_ ? "" : std::exchange(held_, ""); }
+
+std::string_view name_of(StopReason reason) {
+  switch (reason) {
+    case StopReason::kEnd:
+      return "end";
+    case StopReason::kStopText:
+      return "stop";
+    case StopReason::kMaxTokens:
+      return "length";
+    case StopReason::kContextFull:
+      return "context";
+    case StopReason::kInterrupted:
+      break;
+  }
+  return "interrupted";
+}
+
+GenerationResult generate(const Model& model, CachedSequence& sequence, std::span<const int32_t> prompt,
+                          const GenerationParams& params, const TextSink& sink) {
+  const ModelTraits& traits = model.traits();
+  check_prompt(prompt, traits.vocab, sequence.capacity());
+  GenerationResult result{.prompt_tokens = std::ssize(prompt)};
+  TextOutput output(*model.tokenizer(), params, sink);
+  Philox random(params.seed);
+  SampleScratch scratch;
+  Stopwatch watch;
+  auto logits = sequence.extend_to(
+      prompt, [&] { return sink(""); }, &result.reused_tokens);
+  result.prompt_seconds = watch.lap();
+  const auto finish_reason = [&] {
+    for (;;) {
+      if (logits.empty()) return StopReason::kInterrupted;
+      if (std::ssize(result.tokens) >= params.max_tokens) return StopReason::kMaxTokens;
+      const int32_t token =
+          sample(logits, sequence.tokens(), params.sampling, random.next_uniform(), scratch);
+      if (!params.ignore_end && std::ranges::find(traits.eos_ids, token) != traits.eos_ids.end())
+        return StopReason::kEnd;
+      result.tokens.push_back(token);
+      const bool go_on = output.push(token);
+      if (output.stopped()) return StopReason::kStopText;
+      if (!go_on) return StopReason::kInterrupted;
+      if (std::ssize(sequence.tokens()) >= sequence.capacity()) return StopReason::kContextFull;
+      if (std::ssize(result.tokens) >= params.max_tokens) return StopReason::kMaxTokens;
+      logits = sequence.append(token);
+      ++result.decode_steps;
+    }
+  };
+  result.reason = finish_reason();
+  result.decode_seconds = watch.lap();
+  output.finish();
+  result.text = output.take_text();
+  return result;
+}
+
+}  // namespace cheetah
