@@ -15,4 +15,11 @@ using Action = std::function<int()>;
 // runs after all flags are known to be good.
 using AddCommand = void (*)(CLI::App& root, Action& action);
 
+void add_generate(CLI::App& root, Action& action);
+void add_chat(CLI::App& root, Action& action);
+void add_verify(CLI::App& root, Action& action);
+void add_inspect(CLI::App& root, Action& action);
+void add_tokenize(CLI::App& root, Action& action);
+void add_bench(CLI::App& root, Action& action);
+
 }  // namespace cheetah

@@ -12,7 +12,10 @@
 namespace cheetah {
 namespace {
 
-constexpr std::initializer_list<AddCommand> kCommands = {};
+constexpr std::initializer_list<AddCommand> kCommands = {
+    add_verify,
+    add_bench,
+};
 
 int run(int argc, char** argv) {
   CLI::App app("Cheetah: the performance system for large language models", "cheetah");

@@ -7,6 +7,18 @@
 
 namespace cheetah {
 
+BuildInfo build_info() {
+  return {
+    .version = CHEETAH_VERSION, .commit = CHEETAH_COMMIT,
+#if defined(__clang__)
+    .compiler = "clang " __clang_version__,
+#else
+    .compiler = "gcc " __VERSION__,
+#endif
+    .cuda = CHEETAH_CUDA_VERSION
+  };
+}
+
 std::string version_text() {
   std::string targets;  // best first; Highway runs the first one that this processor has
   const auto supported = hwy::SupportedTargets();
@@ -15,15 +27,9 @@ std::string version_text() {
     targets += targets.empty() ? format("{} (chosen)", hwy::TargetName(target))
                                : format(" {}", hwy::TargetName(target));
   }
-  const std::string cuda = CHEETAH_CUDA_VERSION;
-  return format("cheetah {} ({})\ncompiler  {}\nsimd      {}\ncuda      {}\n", CHEETAH_VERSION,
-                CHEETAH_COMMIT,
-#if defined(__clang__)
-                "clang " __clang_version__,
-#else
-                "gcc " __VERSION__,
-#endif
-                targets, cuda.empty() ? "not built in" : cuda);
+  const BuildInfo build = build_info();
+  return format("cheetah {} ({})\ncompiler  {}\nsimd      {}\ncuda      {}\n", build.version, build.commit,
+                build.compiler, targets, build.cuda.empty() ? "not built in" : build.cuda);
 }
 
 }  // namespace cheetah

@@ -1,0 +1,25 @@
+#pragma once
+#include <string>
+
+#include "base/json.h"
+#include "model/engine_bench.h"
+
+namespace cheetah {
+
+// Everything the report of one `bench engine` run is made from.
+struct BenchFacts {
+  const Model& model;
+  const EngineBenchPlan& plan;
+  const EngineBenchSamples& samples;
+  std::string dtype;  // as asked for, or "as stored"
+  DType kv_dtype;
+  std::string compute;
+  int threads;
+  double read_bandwidth;  // bytes/s, measured in the same run
+  double fma_peak;        // operations/s, measured in the same run
+};
+
+std::string bench_table(const BenchFacts& facts);
+Json bench_json(const BenchFacts& facts);
+
+}  // namespace cheetah

@@ -1,0 +1,45 @@
+#include "cli/conversation.h"
+
+#include <algorithm>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "model/template/chat_template.h"
+#include "model/tokenizer/tokenizer.h"
+
+namespace cheetah {
+
+std::vector<int32_t> chat_prompt(const Model& model, const std::vector<ChatMessage>& messages) {
+  if (!model.tokenizer()) throw Error(format("{}: the model has no tokenizer", model.name()));
+  if (!model.chat_template())
+    throw Error(format("{}: the model has no chat template; use `cheetah generate`", model.name()));
+  nlohmann::ordered_json variables;  // templates print objects in the order they were given
+  variables["messages"] = nlohmann::ordered_json::array();
+  for (const ChatMessage& message : messages)
+    variables["messages"].push_back({{"role", message.role}, {"content", message.content}});
+  variables["add_generation_prompt"] = true;
+  variables["bos_token"] = model.bos_token();
+  variables["eos_token"] = model.eos_token();
+  const auto json = variables.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const std::string prompt = model.chat_template()->render(json, std::time(nullptr));
+  return model.tokenizer()->encode(prompt, {.add_special = false, .parse_special = true});
+}
+
+int64_t drop_oldest(const Model& model, std::vector<ChatMessage>& messages, int64_t capacity,
+                    int64_t reserve) {
+  const auto is_user = [](const ChatMessage& message) { return message.role == "user"; };
+  int64_t dropped = 0;
+  while (std::ssize(chat_prompt(model, messages)) + reserve > capacity) {
+    const auto first = std::ranges::find_if(messages, is_user);
+    if (first == messages.end()) return dropped;
+    const auto next = std::find_if(first + 1, messages.end(), is_user);
+    if (next == messages.end()) return dropped;
+    dropped += next - first;
+    messages.erase(first, next);
+  }
+  return dropped;
+}
+
+}  // namespace cheetah

@@ -1,0 +1,145 @@
+#include "cli/engine_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/table.h"
+#include "cli/model_lookup.h"
+#include "cli/numbers.h"
+#include "cli/output.h"
+#include "hw/cpu.h"
+
+namespace cheetah {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+constexpr std::array kWeightTypes = {DType::kF32,  DType::kF16,  DType::kBF16,
+                                     DType::kQ8_0, DType::kQ4_0, DType::kQ4_K};
+constexpr std::array kCacheTypes = {DType::kF32, DType::kF16, DType::kBF16};
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char c) { return std::tolower(c); });
+  return out;
+}
+
+// An option whose value must name one of `types`.
+void add_type_option(CLI::App& command, const char* flag, std::string& value, std::span<const DType> types,
+                     const std::string& help) {
+  std::string names;
+  for (const DType type : types) names += (names.empty() ? "" : ", ") + lower(name_of(type));
+  std::vector<DType> allowed(types.begin(), types.end());
+  command.add_option(flag, value, format("{}: {}", help, names))
+      ->check([allowed, names](const std::string& text) {
+        const auto type = dtype_from_name(text);
+        if (type && std::ranges::find(allowed, *type) != allowed.end()) return std::string();
+        return format("'{}' is not one of {}", printable(text), names);
+      });
+}
+
+constexpr DType kRandomWeights = DType::kF16;  // what random: presets have unless --dtype says otherwise
+
+bool is_random(const std::string& path) { return path.starts_with("random:"); }
+
+std::unique_ptr<Model> load_model(const std::string& path, const std::string& dtype) {
+  if (is_random(path)) return Model::random(path, weight_dtype(dtype).value_or(kRandomWeights));
+  LoadOptions options;
+  options.dtype = weight_dtype(dtype);
+  return Model::load(path, options);
+}
+
+std::string type_name(const std::string& path, const std::string& dtype) {
+  if (dtype.empty() && !is_random(path)) return "as stored";
+  return std::string(name_of(weight_dtype(dtype).value_or(kRandomWeights)));
+}
+
+// Half precision holds keys and values well; exact arithmetic keeps them whole.
+DType cache_dtype(const EngineOptions& options) {
+  if (!options.kv_dtype.empty()) return *dtype_from_name(options.kv_dtype);
+  return options.compute == "exact" ? DType::kF32 : DType::kF16;
+}
+
+}  // namespace
+
+void add_threads_option(CLI::App& command, int& threads) {
+  accept_counts(
+      command.add_option("-t,--threads", threads, "threads to compute with (default: one per core)")
+          ->envname("CHEETAH_THREADS"),
+      1, kMaxThreads);
+}
+
+void add_dtype_option(CLI::App& command, std::string& dtype) {
+  add_type_option(command, "--dtype", dtype, kWeightTypes,
+                  "hold the weights in this type instead of the file's");
+}
+
+void add_compute_option(CLI::App& command, std::string& compute) {
+  command
+      .add_option("--compute", compute, "exact: F32 arithmetic; native: the fastest for the weights' type")
+      ->check(CLI::IsMember({"exact", "native"}))
+      ->capture_default_str();
+}
+
+void add_engine_options(CLI::App& command, EngineOptions& options) {
+  add_model_option(command, options.model);
+  add_threads_option(command, options.threads);
+  add_dtype_option(command, options.dtype);
+  add_type_option(command, "--kv-dtype", options.kv_dtype, kCacheTypes, "type of cached keys and values");
+  add_compute_option(command, options.compute);
+}
+
+std::optional<DType> weight_dtype(const std::string& name) {
+  return name.empty() ? std::nullopt : dtype_from_name(name);
+}
+
+Precision precision_of(const std::string& compute) {
+  return compute == "exact" ? Precision::kExact : Precision::kNative;
+}
+
+MemoryBudget plan_context(int64_t wanted_tokens, int64_t token_bytes, int64_t weight_bytes,
+                          int64_t free_bytes) {
+  constexpr int64_t kMargin = int64_t{64} << 20;
+  const int64_t left = free_bytes - free_bytes / 20 - weight_bytes - kMargin;
+  const int64_t fits = std::max<int64_t>(0, left) / std::max<int64_t>(1, token_bytes);
+  return {.free_bytes = free_bytes,
+          .weight_bytes = weight_bytes,
+          .token_bytes = token_bytes,
+          .tokens = std::min(wanted_tokens, fits)};
+}
+
+std::string text_of(const MemoryBudget& budget) {
+  const auto bytes = [](int64_t count) { return human_bytes(static_cast<double>(count)); };
+  return format("memory: {} free, weights {}, context {} tokens x {} = {}", bytes(budget.free_bytes),
+                bytes(budget.weight_bytes), budget.tokens, bytes(budget.token_bytes),
+                bytes(budget.tokens * budget.token_bytes));
+}
+
+LocalEngine::LocalEngine(const EngineOptions& options)
+    : path_(find_model(options.model)),
+      threads_({.num_threads = options.threads}),
+      model_(load_model(path_, options.dtype)),
+      runner_(*model_, CpuContext{threads_, precision_of(options.compute)}),
+      kv_dtype_(cache_dtype(options)),
+      weight_type_(type_name(path_, options.dtype)),
+      mapped_weights_(options.dtype.empty() && !is_random(path_)) {}
+
+KvPool LocalEngine::make_kv_pool(int64_t wanted) {
+  constexpr int64_t kPageTokens = 16;
+  const int64_t token_bytes = kv_bytes_per_token(model_->traits(), kv_dtype_);
+  const int64_t weights = mapped_weights_ ? model_->weight_bytes() : 0;
+  budget_ = plan_context(wanted, token_bytes, weights, available_memory_bytes());
+  if (budget_.tokens < wanted) {
+    budget_.tokens -= budget_.tokens % kPageTokens;
+    if (budget_.tokens == 0)
+      throw Error(format("no memory is left for the context ({}); use a smaller model or --dtype q4_k",
+                         text_of(budget_)));
+    print_note(format("the context is cut from {} to {} tokens to fit ({})", wanted, budget_.tokens,
+                      text_of(budget_)));
+  }
+  return KvPool(model_->traits(), kv_dtype_, (budget_.tokens + kPageTokens - 1) / kPageTokens, kPageTokens);
+}
+
+}  // namespace cheetah

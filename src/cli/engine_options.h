@@ -1,0 +1,78 @@
+#pragma once
+// What every command that runs a model needs: its flags, the loaded model and the memory for its context.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "model/model.h"
+
+namespace CLI {
+class App;
+}
+
+namespace cheetah {
+
+struct EngineOptions {
+  std::string model;
+  int threads = 0;  // 0: one per usable core
+  std::string dtype;
+  std::string kv_dtype;
+  std::string compute = "native";
+};
+
+// -m/--model, --threads, --dtype, --kv-dtype, --compute.
+void add_engine_options(CLI::App& command, EngineOptions& options);
+
+// The single flags, for commands that need only some. Values are checked while parsing.
+void add_threads_option(CLI::App& command, int& threads);
+void add_dtype_option(CLI::App& command, std::string& dtype);
+void add_compute_option(CLI::App& command, std::string& compute);
+
+std::optional<DType> weight_dtype(const std::string& name);  // nullopt for "": as stored
+Precision precision_of(const std::string& compute);
+
+struct MemoryBudget {
+  int64_t free_bytes = 0;    // before the context is allocated
+  int64_t weight_bytes = 0;  // still to be read from the file's mapping
+  int64_t token_bytes = 0;   // of keys and values
+  int64_t tokens = 0;        // the context that was wanted and fits
+};
+
+// How many of the wanted tokens fit in what is free once the weights are in, leaving a margin for activations
+// and the rest of the machine.
+MemoryBudget plan_context(int64_t wanted_tokens, int64_t token_bytes, int64_t weight_bytes,
+                          int64_t free_bytes);
+std::string text_of(const MemoryBudget& budget);
+
+// A model and what runs it. Not movable: the runner points into it.
+class LocalEngine {
+ public:
+  explicit LocalEngine(const EngineOptions& options);
+  LocalEngine(const LocalEngine&) = delete;
+  LocalEngine& operator=(const LocalEngine&) = delete;
+
+  const Model& model() const { return *model_; }
+  const std::string& path() const { return path_; }
+  CpuRunner& runner() { return runner_; }
+  ThreadPool& threads() { return threads_; }
+  DType kv_dtype() const { return kv_dtype_; }
+  const std::string& weight_type() const { return weight_type_; }  // "Q8_0", or "as stored"
+
+  // Memory for `wanted` tokens of context, or for fewer, with a note, when they do not fit. Throws Error when
+  // not even one page does.
+  KvPool make_kv_pool(int64_t wanted);
+  const MemoryBudget& budget() const { return budget_; }
+
+ private:
+  std::string path_;
+  ThreadPool threads_;
+  std::unique_ptr<Model> model_;
+  CpuRunner runner_;
+  DType kv_dtype_;
+  std::string weight_type_;
+  bool mapped_weights_;
+  MemoryBudget budget_;
+};
+
+}  // namespace cheetah
