@@ -1,5 +1,7 @@
 #include "model/tokenizer/bpe.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/format.h"
 #include "model/tokenizer/byte_alphabet.h"
@@ -16,9 +18,35 @@ char32_t last_char(std::string_view text) {
   while (at > 0 && (static_cast<unsigned char>(text[static_cast<size_t>(at)]) & 0xC0) == 0x80) --at;
   return next_char(text, at);
 }
+
+std::vector<RankedMerge> rank_merges(const Vocabulary& vocabulary, const MergeList& merges,
+                                     std::string_view continuing_prefix, const std::string& name) {
+  std::vector<RankedMerge> ranked;
+  ranked.reserve(merges.size());
+  std::string joined;
+  for (size_t rank = 0; rank < merges.size(); ++rank) {
+    const auto& [left, right] = merges[rank];
+    const auto id_of = [&](std::string_view token) {
+      const auto id = vocabulary.find(token);
+      if (!id)
+        throw Error(format("{}: merge {} (\"{}\" and \"{}\") needs \"{}\", which is not in the vocabulary",
+                           name, rank, printable(left), printable(right), printable(token)));
+      return *id;
+    };
+    joined = left;
+    joined += std::string_view(right).substr(std::min(right.size(), continuing_prefix.size()));
+    ranked.push_back({id_of(left), id_of(right), id_of(joined), static_cast<uint32_t>(rank)});
+  }
+  return ranked;
+}
+
 }  // namespace
 
 Bpe::Bpe(const Vocabulary& vocabulary, const MergeList& merges, BpeOptions options, const std::string& name)
+    : Bpe(vocabulary, rank_merges(vocabulary, merges, options.continuing_prefix, name), options, name) {}
+
+Bpe::Bpe(const Vocabulary& vocabulary, const std::vector<RankedMerge>& merges, BpeOptions options,
+         const std::string& name)
     : vocabulary_(vocabulary), options_(std::move(options)) {
   builds_itself_ = std::make_unique<std::atomic<uint8_t>[]>(static_cast<size_t>(vocabulary.id_limit()));
   if (!options_.unk_token.empty()) unk_id_ = vocabulary.find(options_.unk_token);
@@ -48,25 +76,14 @@ void Bpe::index_bytes() {
   }
 }
 
-void Bpe::add_merges(const MergeList& merges, const std::string& name) {
+void Bpe::add_merges(const std::vector<RankedMerge>& merges, const std::string& name) {
   merges_.reserve(std::ssize(merges));
-  bool plain = options_.continuing_prefix.empty() && options_.word_suffix.empty() && !options_.byte_level;
-  std::string joined;
-  for (size_t rank = 0; rank < merges.size(); ++rank) {
-    const auto& [left, right] = merges[rank];
-    const auto left_id = vocabulary_.find(left), right_id = vocabulary_.find(right);
-    const auto complain = [&](std::string_view token) {
-      throw Error(format("{}: merge {} (\"{}\" and \"{}\") needs \"{}\", which is not in the vocabulary",
-                         name, rank, printable(left), printable(right), printable(token)));
-    };
-    if (!left_id) complain(left);
-    if (!right_id) complain(right);
-    joined = left;
-    joined += std::string_view(right).substr(std::min(right.size(), options_.continuing_prefix.size()));
-    const auto result = vocabulary_.find(joined);
-    if (!result) complain(joined);
-    if (!merges_.insert(*left_id, *right_id, {static_cast<uint32_t>(rank), *result}))
-      throw Error(format("{}: merge {} (\"{}\" and \"{}\") stands twice", name, rank, printable(left),
+  const bool plain =
+      options_.continuing_prefix.empty() && options_.word_suffix.empty() && !options_.byte_level;
+  for (const RankedMerge& merge : merges) {
+    const std::string_view left = vocabulary_.text(merge.left), right = vocabulary_.text(merge.right);
+    if (!merges_.insert(merge.left, merge.right, {merge.rank, merge.result}))
+      throw Error(format("{}: merge {} (\"{}\" and \"{}\") stands twice", name, merge.rank, printable(left),
                          printable(right)));
     if (plain && !left.empty() && right.starts_with(kMetaspace)) glued_to_metaspace_.insert(last_char(left));
   }

@@ -24,16 +24,24 @@ struct BpeOptions {
 
 using MergeList = std::vector<std::pair<std::string, std::string>>;
 
+// A merge by ids; equal ranks are equally early.
+struct RankedMerge {
+  int32_t left, right, result;
+  uint32_t rank;
+};
+
 // Byte-pair encoding: start from characters (or bytes) and join the neighbours whose merge comes first in the
 // list, leftmost first, until none is left.
 class Bpe : public SubwordModel {
  public:
   // The vocabulary must outlive the model. Throws Error, prefixed with `name`, on merges of unknown tokens.
   Bpe(const Vocabulary& vocabulary, const MergeList& merges, BpeOptions options, const std::string& name);
+  Bpe(const Vocabulary& vocabulary, const std::vector<RankedMerge>& merges, BpeOptions options,
+      const std::string& name);
   void tokenize(std::string_view piece, std::vector<int32_t>& ids) const override;
 
  private:
-  void add_merges(const MergeList& merges, const std::string& name);
+  void add_merges(const std::vector<RankedMerge>& merges, const std::string& name);
   void index_bytes();
   void tokenize_word(std::string_view word, std::vector<int32_t>& ids) const;
   void merge_word(std::string_view word, std::vector<int32_t>& ids) const;

@@ -196,6 +196,14 @@ std::string to_form(std::string_view valid_utf8, UnicodeForm form) {
   return std::string(reinterpret_cast<const char*>(mapped), static_cast<size_t>(length));
 }
 
+std::unique_ptr<Normalizer> make_charsmap_normalizer(std::string_view table, const Json& then,
+                                                     const std::string& name) {
+  std::vector<std::unique_ptr<Normalizer>> steps;
+  steps.push_back(make_precompiled_table(table, name));
+  for (const Json& step : then) steps.push_back(make_normalizer(step, name));
+  return std::make_unique<NormalizerSequence>(std::move(steps));
+}
+
 std::unique_ptr<Normalizer> make_normalizer(const Json& description, const std::string& name) {
   int64_t num_steps = 0;
   return make_nested(description, 0, num_steps, name);

@@ -140,8 +140,12 @@ class Unchanged : public Normalizer {
 }  // namespace
 
 std::unique_ptr<Normalizer> make_precompiled(const std::string& base64, const std::string& name) {
-  if (base64.empty()) return std::make_unique<Unchanged>();
-  return std::make_unique<Precompiled>(decode_base64(base64, name), name);
+  return make_precompiled_table(decode_base64(base64, name), name);
+}
+
+std::unique_ptr<Normalizer> make_precompiled_table(std::string_view table, const std::string& name) {
+  if (table.empty()) return std::make_unique<Unchanged>();
+  return std::make_unique<Precompiled>(table, name);
 }
 
 }  // namespace cheetah

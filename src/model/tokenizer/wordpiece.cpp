@@ -31,6 +31,8 @@ WordPiece::WordPiece(const Vocabulary& vocabulary, WordPieceOptions options)
 
 void WordPiece::tokenize(std::string_view piece, std::vector<int32_t>& ids) const {
   const size_t first = ids.size();
+  std::string marked;
+  if (!options_.word_prefix.empty()) piece = marked = options_.word_prefix + std::string(piece);
   if (count_chars(piece) <= options_.max_chars && append_parts(piece, ids)) return;
   ids.resize(first);
   ids.push_back(unknown_id(vocabulary_, options_.unk_token));

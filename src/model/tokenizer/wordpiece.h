@@ -9,6 +9,7 @@ namespace cheetah {
 struct WordPieceOptions {
   std::string unk_token = "[UNK]";
   std::string continuing_prefix = "##";
+  std::string word_prefix;  // stands before each word, for vocabularies that mark the beginning instead
   int64_t max_chars = 100;  // longer words are unknown
 };
 
