@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/random.h"
+#include "model/rope_scaling.h"
 #include "model/tokenizer/tokenizer.h"
 
 namespace cheetah {
@@ -65,7 +66,8 @@ class TextOutput {
 }  // namespace
 
 CachedSequence::CachedSequence(const Model& model, CpuRunner& runner, KvPool& pool)
-    : runner_(runner),
+    : traits_(model.traits()),
+      runner_(runner),
       pool_(pool),
       capacity_(std::min(pool.num_pages() * pool.page_tokens(), model.traits().max_positions)),
       pages_(static_cast<size_t>(pool.num_pages())),
@@ -88,23 +90,33 @@ void CachedSequence::forward(std::span<const int32_t> chunk, bool want_logits) {
 
 std::span<const float> CachedSequence::extend_to(std::span<const int32_t> tokens,
                                                  const std::function<bool()>& keep_going, int64_t* reused) {
-  CHEETAH_ASSERT(!tokens.empty() && std::ssize(tokens) <= capacity_, "a prompt that does not fit");
+  const auto before = std::ssize(tokens_), total = std::ssize(tokens);
+  CHEETAH_ASSERT(total > 0 && total <= capacity_, "a prompt that does not fit");
+  const bool turned = rope_changes(traits_, before, total) || rope_changes(traits_, total, before);
   const auto same = std::ranges::mismatch(tokens_, tokens).in1 - tokens_.begin();
-  const int64_t kept = std::min<int64_t>(same, std::ssize(tokens) - 1);  // the last is run for its logits
+  const int64_t kept = turned ? 0 : std::min<int64_t>(same, total - 1);  // the last is run for its logits
   tokens_.resize(static_cast<size_t>(kept));
   if (reused) *reused = kept;
-  for (int64_t at = kept; at < std::ssize(tokens); at += kPrefillChunk) {
+  // A prompt past the length where longrope turns must be turned alike from its first token: in one piece.
+  const int64_t chunk = rope_changes(traits_, 1, total) ? total : kPrefillChunk;
+  for (int64_t at = kept; at < total; at += chunk) {
     if (!keep_going()) return {};
-    const int64_t count = std::min<int64_t>(kPrefillChunk, std::ssize(tokens) - at);
-    forward(tokens.subspan(static_cast<size_t>(at), static_cast<size_t>(count)),
-            at + count == std::ssize(tokens));
+    const int64_t count = std::min(chunk, total - at);
+    forward(tokens.subspan(static_cast<size_t>(at), static_cast<size_t>(count)), at + count == total);
   }
   return logits_;
 }
 
 std::span<const float> CachedSequence::append(int32_t token) {
-  CHEETAH_ASSERT(std::ssize(tokens_) < capacity_, "a token beyond the context");
-  forward({&token, 1}, true);
+  const auto before = std::ssize(tokens_);
+  CHEETAH_ASSERT(before < capacity_, "a token beyond the context");
+  if (!rope_changes(traits_, before, before + 1)) {
+    forward({&token, 1}, true);
+    return logits_;
+  }
+  std::vector<int32_t> all = std::exchange(tokens_, {});
+  all.push_back(token);
+  forward(all, true);
   return logits_;
 }
 

@@ -16,7 +16,7 @@ namespace cheetah {
 // always holds exactly tokens(), so a later prompt that begins the same way only pays for what is new.
 class CachedSequence {
  public:
-  // runner and pool must outlive it.
+  // All three must outlive it.
   CachedSequence(const Model& model, CpuRunner& runner, KvPool& pool);
 
   int64_t capacity() const { return capacity_; }
@@ -32,6 +32,7 @@ class CachedSequence {
 
  private:
   void forward(std::span<const int32_t> chunk, bool want_logits);
+  const ModelTraits& traits_;
   CpuRunner& runner_;
   KvPool& pool_;
   int64_t capacity_;

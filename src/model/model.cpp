@@ -9,6 +9,7 @@
 #include "model/bind_weights.h"
 #include "model/families/family.h"
 #include "model/families/gguf_config.h"
+#include "model/model_header.h"
 #include "model/model_state.h"
 
 namespace cheetah {
@@ -48,15 +49,6 @@ void read_gguf_special_ids(const GgufFile& file, ModelTraits& traits) {
   traits.bos_id = read("tokenizer.ggml.bos_token_id").value_or(-1);
 }
 
-// "bos_token" of tokenizer_config.json: a string, or an added token with its "content".
-std::string special_token(const Json& config, std::string_view name) {
-  const auto at = config.find(name);
-  if (at == config.end()) return "";
-  if (at->is_string()) return at->get<std::string>();
-  return at->is_object() && at->value("content", Json()).is_string() ? at->at("content").get<std::string>()
-                                                                     : "";
-}
-
 // weight_block_size of an FP8 checkpoint.
 void read_fp8_block(const Json& config, WeightSource& source) {
   const auto quantization = config.find("quantization_config");
@@ -73,7 +65,9 @@ void read_fp8_block(const Json& config, WeightSource& source) {
   source.fp8_cols = (*block)[1].get<int64_t>();
 }
 
-FamilyModel describe(const Checkpoint& checkpoint) {
+}  // namespace
+
+FamilyModel describe_model(const Checkpoint& checkpoint) {
   if (const GgufFile* gguf = checkpoint.gguf()) {
     FamilyModel model = read_gguf_family(*gguf);
     read_gguf_special_ids(*gguf, model.traits);
@@ -84,25 +78,10 @@ FamilyModel describe(const Checkpoint& checkpoint) {
   return model;
 }
 
-std::string name_of_path(const std::string& path) {
+std::string model_name(const std::string& path) {
   std::filesystem::path p = std::filesystem::path(path).lexically_normal();
   if (p.filename().empty()) p = p.parent_path();
   return p.extension() == ".gguf" ? p.stem().string() : p.filename().string();
-}
-
-}  // namespace
-
-void Model::State::read_text_side() {
-  if (const auto text = checkpoint->text_file("tokenizer.json"))
-    tokenizer = Tokenizer::from_json(*text, checkpoint->path() + "/tokenizer.json");
-  if (const auto text = checkpoint->text_file("tokenizer_config.json")) {
-    const Json config = parse_json(*text, checkpoint->path() + "/tokenizer_config.json");
-    bos_token = special_token(config, "bos_token");
-    eos_token = special_token(config, "eos_token");
-  }
-  if (!tokenizer) return;
-  if (bos_token.empty() && traits.bos_id >= 0) bos_token = tokenizer->token_text(traits.bos_id);
-  if (eos_token.empty() && !traits.eos_ids.empty()) eos_token = tokenizer->token_text(traits.eos_ids.front());
 }
 
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -110,10 +89,10 @@ Model::~Model() = default;
 
 std::unique_ptr<Model> Model::load(const std::string& path, const LoadOptions& options) {
   auto state = std::make_unique<State>();
-  state->name = name_of_path(path);
+  state->name = model_name(path);
   state->checkpoint.emplace(Checkpoint::open(path));
   state->checkpoint->prefetch();
-  FamilyModel model = describe(*state->checkpoint);
+  FamilyModel model = describe_model(*state->checkpoint);
   state->traits = std::move(model.traits);
   WeightSource source{.tensors = state->checkpoint->tensors(), .what = path};
   read_fp8_block(state->checkpoint->config(), source);
@@ -132,6 +111,7 @@ int64_t Model::num_parameters() const { return count_parameters(weights(), trait
 int64_t Model::weight_bytes() const { return count_weight_bytes(weights(), traits()); }
 int64_t Model::decode_bytes() const { return count_decode_bytes(weights(), traits()); }
 const Tokenizer* Model::tokenizer() const { return state_->tokenizer.get(); }
+const ChatTemplate* Model::chat_template() const { return state_->chat_template.get(); }
 std::string Model::bos_token() const { return state_->bos_token; }
 std::string Model::eos_token() const { return state_->eos_token; }
 

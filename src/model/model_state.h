@@ -3,6 +3,7 @@
 
 #include "model/files/checkpoint.h"
 #include "model/model.h"
+#include "model/template/chat_template.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/weights.h"
 
@@ -18,6 +19,7 @@ struct Model::State {
   ModelTraits traits;
   ModelWeights weights;
   std::unique_ptr<Tokenizer> tokenizer;  // none in the files: nullptr
+  std::unique_ptr<ChatTemplate> chat_template;
   std::string bos_token;
   std::string eos_token;
 };

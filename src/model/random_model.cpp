@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "base/thread_pool.h"
 #include "kernels/quant/quant.h"
+#include "model/model_header.h"
 #include "model/model_state.h"
 #include "model/rope_scaling.h"
 
@@ -145,6 +146,8 @@ ModelWeights random_weights(const ModelTraits& traits, DType dtype) {
 }
 
 }  // namespace
+
+ModelTraits random_traits(const std::string& preset) { return traits_of_preset(find_preset(preset)); }
 
 std::unique_ptr<Model> Model::random(const std::string& preset, DType dtype) {
   const Preset& sizes = find_preset(preset);
