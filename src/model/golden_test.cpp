@@ -1,32 +1,13 @@
-// Every reference model of tests/models and models: outputs against the golden files, and the promise that a
-// sequence's logits do not depend on what else is in the batch or on how its prompt was cut.
+// Every reference model against its golden file.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/format.h"
+#include "model/reference_models.h"
 #include "model/verify.h"
 #include "model/weights.h"
 
 namespace cheetah {
 namespace {
-
-namespace fs = std::filesystem;
-
-std::vector<std::string> reference_models() {
-  std::vector<std::string> paths;
-  for (const char* folder : {"tests/models", "models", "tests/models/gguf"})
-    for (const auto& entry : fs::directory_iterator(fs::path(CHEETAH_SOURCE_DIR) / folder))
-      if (fs::exists(entry.path() / "golden.json") || entry.path().extension() == ".gguf")
-        paths.push_back(entry.path().string());
-  std::ranges::sort(paths);
-  return paths;
-}
-
-class GoldenTest : public ::testing::TestWithParam<std::string> {
- protected:
-  ThreadPool pool_{{.num_threads = 1, .pin = false}};
-};
 
 std::string describe(const VerifyResult& result) {
   std::string text;
@@ -39,21 +20,60 @@ std::string describe(const VerifyResult& result) {
   return text;
 }
 
+class GoldenTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  VerifyResult run(const std::string& path, Precision precision, std::optional<DType> dtype, bool heldout) {
+    const auto model = Model::load(path, {.dtype = dtype, .show_progress = false});
+    VerifyInputs inputs = read_golden(path);
+    if (!heldout) inputs.heldout.clear();
+    const DType stored = dtype.value_or(model->weights().embedding.dtype);
+    return verify(*model, {pool_, precision}, inputs, verify_bounds(precision, stored));
+  }
+  ThreadPool pool_{{.num_threads = 1, .pin = false}};
+};
+
 TEST_P(GoldenTest, AgreesWithTheReferenceInExactArithmetic) {
-  const auto model = Model::load(GetParam(), {.show_progress = false});
-  VerifyInputs inputs = read_golden(GetParam());
-  inputs.heldout.clear();
-  const VerifyResult result = verify(*model, {pool_, Precision::kExact}, inputs,
-                                     verify_bounds(Precision::kExact, model->weights().embedding.dtype));
+  const VerifyResult result = run(GetParam(), Precision::kExact, std::nullopt, false);
+  EXPECT_TRUE(result.passed) << describe(result);
+  EXPECT_NE(result.chat_matches, std::optional(false)) << "chat template";
+}
+
+TEST_P(GoldenTest, StaysWithinTheStatedBoundsInNativeArithmetic) {
+  const VerifyResult result = run(GetParam(), Precision::kNative, std::nullopt, false);
   EXPECT_TRUE(result.passed) << describe(result);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, ::testing::ValuesIn(reference_models()), [](const auto& test) {
-  std::string name = fs::path(test.param).filename().string();
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, ::testing::ValuesIn(reference_models()),
+                         [](const auto& test) { return test_name(test.param); });
+
+class HeldoutTest : public GoldenTest {};
+
+// The small sibling: the embedded model's text takes seven times as long.
+TEST_F(HeldoutTest, LossOfUnseenTextIsTheReferencesInEveryStoredType) {
+  const std::string path = std::string(CHEETAH_SOURCE_DIR) + "/models/cub-1m";
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kQ8_0}) {
+    const VerifyResult result = run(path, Precision::kNative, dtype, true);
+    ASSERT_TRUE(result.heldout.has_value());
+    const double bound = dtype == DType::kQ8_0 ? 0.02 : 1e-3;
+    EXPECT_NEAR(result.heldout->nll, result.heldout->expected, bound) << name_of(dtype);
+  }
+}
+
+TEST(Verify, TellsAMissFromAMatch) {
+  const std::string path = std::string(CHEETAH_SOURCE_DIR) + "/tests/models/llama";
+  ThreadPool pool{{.num_threads = 1, .pin = false}};
+  const auto model = Model::load(path, {.show_progress = false});
+  VerifyInputs inputs = read_golden(path);
+  Json& first = inputs.golden["cases"][0];
+  first["last_logits"][7] = first["last_logits"][7].get<double>() + 0.01;
+  inputs.golden["cases"][1]["greedy"][3] = 0;
+  const VerifyResult result = verify(*model, {pool}, inputs, verify_bounds(Precision::kExact, DType::kF32));
+  EXPECT_FALSE(result.passed);
+  EXPECT_NEAR(result.cases[0].logit_error, 0.01, 1e-3);
+  EXPECT_FALSE(result.cases[1].greedy_ok);
+  EXPECT_EQ(result.cases[1].greedy_matched, 3);
+  EXPECT_TRUE(result.cases[2].passed);
+}
 
 }  // namespace
 }  // namespace cheetah

@@ -1,4 +1,7 @@
 // The text side of a checkpoint: tokenizer, special tokens, chat template.
+#include <algorithm>
+#include <array>
+
 #include "base/error.h"
 #include "base/format.h"
 #include "model/model_state.h"
@@ -47,13 +50,28 @@ std::optional<std::string> template_of(const Checkpoint& checkpoint, const Json&
   return template_in(config);
 }
 
+std::unique_ptr<Tokenizer> tokenizer_of(const Checkpoint& checkpoint) {
+  if (const GgufFile* gguf = checkpoint.gguf())
+    return gguf->find("tokenizer.ggml.model") ? Tokenizer::from_gguf(*gguf) : nullptr;
+  const auto text = checkpoint.text_file("tokenizer.json");
+  return text ? Tokenizer::from_json(*text, checkpoint.path() + "/tokenizer.json") : nullptr;
+}
+
+// GGUF names one end of text, while chat models end a turn with another token; known ones count as ends too.
+void add_turn_ends(const Tokenizer& tokenizer, ModelTraits& traits) {
+  constexpr std::array kTurnEnds = {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<end_of_turn>", "<|return|>"};
+  for (const char* text : kTurnEnds) {
+    const auto id = tokenizer.id_of(text);
+    if (id && *id < traits.vocab && tokenizer.is_special(*id) && !std::ranges::count(traits.eos_ids, *id))
+      traits.eos_ids.push_back(*id);
+  }
+}
+
 }  // namespace
 
 void Model::State::read_text_side() {
-  if (const auto text = checkpoint->text_file("tokenizer.json"))
-    tokenizer = Tokenizer::from_json(*text, checkpoint->path() + "/tokenizer.json");
-  if (const GgufFile* gguf = checkpoint->gguf(); gguf && gguf->find("tokenizer.ggml.model"))
-    tokenizer = Tokenizer::from_gguf(*gguf);
+  tokenizer = tokenizer_of(*checkpoint);
+  if (tokenizer && checkpoint->gguf()) add_turn_ends(*tokenizer, traits);
   const Json config = tokenizer_config_of(*checkpoint);
   bos_token = special_token(config, "bos_token");
   eos_token = special_token(config, "eos_token");

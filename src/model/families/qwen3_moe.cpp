@@ -16,8 +16,8 @@ void place_experts(const Config& config, ModelTraits& traits) {
   for (int64_t i = 0; i < count; ++i) traits.layers[static_cast<size_t>(i)].moe = (i + 1) % step == 0;
   if (!dense) return;
   for (const Json& index : *dense) {
-    if (!index.is_number_unsigned()) config.reject("mlp_only_layers", rule);
-    if (index.get<uint64_t>() < static_cast<uint64_t>(count)) traits.layers[index.get<size_t>()].moe = false;
+    if (!index.is_number_integer() || index < 0) config.reject("mlp_only_layers", rule);
+    if (index < count) traits.layers[index.get<size_t>()].moe = false;
   }
 }
 

@@ -1,0 +1,206 @@
+#include "model/families/family.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace cheetah {
+namespace {
+
+Json with(const char* text, const Json& changes = Json::object()) {
+  Json config = Json::parse(text);
+  config.merge_patch(changes);
+  return config;
+}
+
+constexpr const char* kLlama =
+    R"({"model_type": "llama", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128,
+  "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-5})";
+
+FamilyModel read(const Json& config) { return read_family(config, "config.json"); }
+
+std::string error_of(const Json& config) {
+  try {
+    read(config);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Families, LlamaTakesDefaultsForWhatTheConfigLeavesOut) {
+  const FamilyModel model = read(with(kLlama));
+  EXPECT_EQ(model.traits.head_dim, 16);
+  EXPECT_EQ(model.traits.kv_heads, 2);
+  EXPECT_FLOAT_EQ(model.traits.attention_scale, 0.25f);
+  EXPECT_FALSE(model.traits.tied_embeddings);
+  EXPECT_EQ(model.names.qkv_bias, Presence::kNo);
+  EXPECT_FLOAT_EQ(model.traits.rope.inv_freq[1], std::pow(10000.f, -0.125f));
+}
+
+TEST(Families, OldAndNewRopeFieldsMeanTheSame) {
+  const Json scaling = {{"factor", 8.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 64}};
+  Json older = scaling, newer = scaling;
+  older["type"] = "llama3";
+  newer["rope_type"] = "llama3";
+  newer["rope_theta"] = 500000.0;
+  const auto a = read(with(kLlama, {{"rope_theta", 500000.0}, {"rope_scaling", older}}));
+  const auto b = read(with(kLlama, {{"rope_parameters", newer}}));
+  EXPECT_EQ(a.traits.rope.inv_freq, b.traits.rope.inv_freq);
+  EXPECT_NE(a.traits.rope.inv_freq, read(with(kLlama, {{"rope_theta", 500000.0}})).traits.rope.inv_freq);
+}
+
+TEST(Families, MistralSlidesUnlessItsWindowIsNull) {
+  const Json base = with(kLlama, {{"model_type", "mistral"}});
+  EXPECT_EQ(read(base).traits.layers[1].window, 4096);
+  Json none = base;
+  none["sliding_window"] = nullptr;
+  EXPECT_EQ(read(none).traits.layers[1].window, 0);
+}
+
+TEST(Families, QwenSlidesFromTheFirstWindowLayerOn) {
+  const Json config = with(kLlama, {{"model_type", "qwen2"},
+                                    {"num_hidden_layers", 3},
+                                    {"use_sliding_window", true},
+                                    {"sliding_window", 8},
+                                    {"max_window_layers", 2}});
+  const FamilyModel model = read(config);
+  EXPECT_EQ(model.traits.layers[1].window, 0);
+  EXPECT_EQ(model.traits.layers[2].window, 8);
+  EXPECT_EQ(model.names.qkv_bias, Presence::kYes);
+  EXPECT_EQ(model.names.o_bias, Presence::kNo);
+}
+
+TEST(Families, Qwen3MoePlacesExpertsByStepAndList) {
+  const Json config = with(kLlama, {{"model_type", "qwen3_moe"},
+                                    {"num_hidden_layers", 4},
+                                    {"num_experts", 8},
+                                    {"num_experts_per_tok", 2},
+                                    {"decoder_sparse_step", 2},
+                                    {"mlp_only_layers", {3}}});
+  const ModelTraits traits = read(config).traits;
+  EXPECT_FALSE(traits.layers[0].moe);
+  EXPECT_TRUE(traits.layers[1].moe);
+  EXPECT_FALSE(traits.layers[3].moe);
+}
+
+TEST(Families, Gemma3ReadsTheTextPartAndBothRotaryBases) {
+  Json text = with(kLlama, {{"model_type", "gemma3_text"},
+                            {"num_hidden_layers", 6},
+                            {"head_dim", 16},
+                            {"rope_theta", 1e6},
+                            {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}});
+  const FamilyModel model = read(Json{{"model_type", "gemma3"}, {"text_config", text}});
+  EXPECT_TRUE(model.traits.layers[0].local_rope);
+  EXPECT_GT(model.traits.layers[0].window, 0);
+  EXPECT_FALSE(model.traits.layers[5].local_rope);
+  EXPECT_FLOAT_EQ(model.traits.rope.inv_freq[0], 0.125f);
+  EXPECT_FLOAT_EQ(model.traits.local_rope.inv_freq[0], 1.f);
+  EXPECT_EQ(model.names.roots.front(), "model.language_model.");
+}
+
+TEST(Families, Phi3LongropeUsesItsOwnOriginalContext) {
+  Json config = with(kLlama, {{"model_type", "phi3"},
+                              {"max_position_embeddings", 131072},
+                              {"original_max_position_embeddings", 4096}});
+  config["rope_scaling"] = {{"type", "longrope"},
+                            {"short_factor", std::vector<double>(8, 1.0)},
+                            {"long_factor", std::vector<double>(8, 2.0)}};
+  const RopeTraits rope = read(config).traits.rope;
+  EXPECT_EQ(rope.original_context, 4096);
+  EXPECT_NEAR(rope.magnitude, std::sqrt(1 + std::log(32.0) / std::log(4096.0)), 1e-6);
+}
+
+TEST(Families, DeepseekV3CorrectsTheSoftmaxScaleForYarn) {
+  Json config = with(kLlama, {{"model_type", "deepseek_v3"},
+                              {"n_routed_experts", 8},
+                              {"n_group", 2},
+                              {"topk_group", 1},
+                              {"num_experts_per_tok", 2},
+                              {"qk_nope_head_dim", 48},
+                              {"qk_rope_head_dim", 16}});
+  config["q_lora_rank"] = nullptr;
+  const ModelTraits plain = read(config).traits;
+  EXPECT_EQ(plain.mla.q_rank, 0);
+  EXPECT_FLOAT_EQ(plain.attention_scale, 0.125f);
+  config["rope_scaling"] = {{"type", "yarn"},
+                            {"factor", 40},
+                            {"mscale", 1.0},
+                            {"mscale_all_dim", 1.0},
+                            {"original_max_position_embeddings", 4096}};
+  const ModelTraits scaled = read(config).traits;
+  const double mscale = 0.1 * std::log(40.0) + 1;
+  EXPECT_NEAR(scaled.attention_scale, 0.125 * mscale * mscale, 1e-6);
+  EXPECT_FLOAT_EQ(scaled.rope.magnitude, 1.f);
+}
+
+TEST(Families, Gpt2CanScaleAttentionByLayer) {
+  const ModelTraits traits = read(Json{{"model_type", "gpt2"},
+                                       {"vocab_size", 100},
+                                       {"n_embd", 64},
+                                       {"n_head", 4},
+                                       {"n_layer", 3},
+                                       {"scale_attn_by_inverse_layer_idx", true},
+                                       {"activation_function", "relu"}})
+                                 .traits;
+  EXPECT_FLOAT_EQ(traits.layers[2].attention_factor, 1.f / 3.f);
+  EXPECT_EQ(traits.activation, Activation::kRelu);
+  EXPECT_EQ(traits.ffn, 256);
+}
+
+TEST(Families, AnUnknownModelTypeListsTheKnownOnes) {
+  const std::string message = error_of(with(kLlama, {{"model_type", "mamba"}}));
+  EXPECT_EQ(message.find("config.json: unsupported architecture \"mamba\"; supported: llama, mistral"), 0u)
+      << message;
+}
+
+TEST(Families, ABadFieldIsNamedWithItsValueAndItsRule) {
+  struct Case {
+    Json changes;
+    std::string field;
+    std::string value;
+  };
+  const std::vector<Case> cases = {
+      {{{"num_attention_heads", 0}}, "num_attention_heads", "0"},
+      {{{"num_key_value_heads", 3}}, "num_key_value_heads", "3"},
+      {{{"head_dim", 0}}, "head_dim", "0"},
+      {{{"num_hidden_layers", -1}}, "num_hidden_layers", "-1"},
+      {{{"num_hidden_layers", 1e9}}, "num_hidden_layers", "1000000000"},
+      {{{"vocab_size", int64_t{1} << 31}}, "vocab_size", "2147483648"},
+      {{{"hidden_size", 65}}, "hidden_size", "65"},
+      {{{"hidden_size", "64"}}, "hidden_size", "\"64\""},
+      {{{"hidden_size", nullptr}}, "hidden_size", "missing"},
+      {{{"rope_theta", 0}}, "rope_theta", "0"},
+      {{{"rope_theta", -5.0}}, "rope_theta", "-5.0"},
+      {{{"rms_norm_eps", 0.0}}, "rms_norm_eps", "0.0"},
+      {{{"hidden_act", "mish"}}, "hidden_act", "\"mish\""},
+      {{{"rope_scaling", {{"rope_type", "spiral"}}}}, "rope_type", "\"spiral\""},
+      {{{"rope_scaling", {{"rope_type", "linear"}}}}, "factor", "missing"},
+      {{{"rope_scaling", 5}}, "rope", "expected a JSON object"},
+      {{{"rope_scaling", {{"rope_type", "longrope"}, {"short_factor", {1.0}}}}},
+       "short_factor",
+       "a list of 8"},
+      {{{"quantization_config", {{"quant_method", "gptq"}}}}, "quant_method", "\"gptq\""},
+      {{{"model_type", "mixtral"}, {"num_local_experts", 4}, {"num_experts_per_tok", 5}},
+       "num_experts_per_tok",
+       "5"},
+      {{{"model_type", "gemma2"}, {"layer_types", {"full_attention"}}}, "layer_types", "full_attention"},
+      {{{"model_type", "deepseek_v3"}, {"n_routed_experts", 8}, {"n_group", 3}}, "n_group", "3"},
+      {{{"model_type", "deepseek_v2"}, {"topk_method", "noaux_tc"}}, "topk_method", "noaux_tc"},
+  };
+  for (const Case& item : cases) {
+    const std::string message = error_of(with(kLlama, item.changes));
+    EXPECT_EQ(message.find("config.json"), 0u) << message;
+    EXPECT_NE(message.find(item.field), std::string::npos) << message;
+    EXPECT_NE(message.find(item.value), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+}
+
+}  // namespace
+}  // namespace cheetah
