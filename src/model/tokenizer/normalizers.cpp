@@ -17,15 +17,40 @@ namespace {
 constexpr int64_t kMaxSteps = 256;
 constexpr int kMaxNesting = 16;
 
-bool is_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+bool is_ascii(char byte) { return static_cast<unsigned char>(byte) < 0x80; }
+
+// Below U+0300 (lead bytes up to 0xCB) nothing composes and everything is composed already.
+bool needs_composing(std::string_view text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](char byte) { return static_cast<unsigned char>(byte) >= 0xCC; });
 }
 
+// ASCII never changes and never joins what stands before it, so only the other stretches are normalized, each
+// with the one ASCII character before it, which a combining mark may change.
 class UnicodeNormalizer : public Normalizer {
  public:
   explicit UnicodeNormalizer(UnicodeForm form) : form_(form) {}
   void apply(NormalText& text) const override {
-    if (!is_ascii(text.text)) text.text = to_form(text.text, form_);
+    const std::string_view in = text.text;
+    const auto first = std::find_if_not(in.begin(), in.end(), is_ascii);
+    if (first == in.end() || (form_ == UnicodeForm::kNfc && !needs_composing(in))) return;
+    std::string out;
+    out.reserve(in.size());
+    auto done = in.begin();
+    for (auto at = first; at != in.end();) {
+      const auto begin = at == in.begin() ? at : at - 1;
+      const auto end = std::find_if(at, in.end(), is_ascii);
+      out.append(done, begin);
+      const std::string_view part(begin, end);
+      if (form_ == UnicodeForm::kNfc && !needs_composing(part))
+        out += part;
+      else
+        out += to_form(part, form_);
+      done = end;
+      at = std::find_if_not(end, in.end(), is_ascii);
+    }
+    out.append(done, in.end());
+    text.text = std::move(out);
   }
 
  private:
