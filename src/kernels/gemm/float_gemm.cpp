@@ -68,6 +68,12 @@ void widened_rows(const TileTask& task, const Block& block, int64_t row, const s
   }
 }
 
+void add_bias(const TileTask& task) {
+  for (int64_t i = 0; i < task.m; ++i)
+    for (int64_t row = task.row_begin; row < task.row_end; ++row)
+      task.y[i * task.y_stride + row] += task.bias[row];
+}
+
 // Few rows of x, all in one tile: W streams past once. Blocks of k are innermost, to read W as it lies.
 template <class Widen, int kM, bool kStored>
 void multiply_stream(const TileTask& task) {
@@ -93,11 +99,11 @@ void multiply_stream(const TileTask& task) {
       for (int i = 0; i < kM * kN; ++i) totals[i] = k ? totals[i] + sums[i] : sums[i];
       ahead += kN * block.k * Widen::kBytes;
     }
-    const int64_t count = HWY_MIN(int64_t{kN}, task.row_end - row);
-    for (int64_t i = 0; i < task.m; ++i)
-      for (int64_t j = 0; j < count; ++j)
-        task.y[i * task.y_stride + row + j] = totals[i * kN + j] + (task.bias ? task.bias[row + j] : 0.f);
+    for (int i = 0; i < kM && i < task.m; ++i)
+      for (int j = 0; j < kN && row + j < task.row_end; ++j)
+        task.y[i * task.y_stride + row + j] = totals[i * kN + j];
   }
+  if (task.bias) add_bias(task);
 }
 
 template <int kM>
@@ -115,19 +121,21 @@ void multiply_few(const TileTask& task) {
   }
 }
 
-// Adds a block's sums to y; the first block starts from zero and the last one adds the bias.
-template <int kM>
-void add_to_y(const TileTask& task, const Block& block, int64_t first_m, int64_t row, const float* sums) {
+// Adds a block's sums to y; the first block starts it.
+template <int kM, bool kFirst>
+void add_to_y(const TileTask& task, int64_t first_m, int64_t row, const float* sums) {
   constexpr int kN = kTileRows<kM>;
-  const int64_t m = HWY_MIN(int64_t{kM}, task.m - first_m), count = HWY_MIN(int64_t{kN}, task.row_end - row);
-  const bool last = block.k_begin + block.k == task.w.cols;
-  for (int64_t i = 0; i < m; ++i) {
-    float* y = task.y + (first_m + i) * task.y_stride + row;
-    for (int64_t j = 0; j < count; ++j) {
-      const float sum = block.k_begin ? y[j] + sums[i * kN + j] : sums[i * kN + j];
-      y[j] = last ? sum + (task.bias ? task.bias[row + j] : 0.f) : sum;
+  const auto add = [&](int64_t m, int64_t count) HWY_ATTR {
+    for (int64_t i = 0; i < m; ++i) {
+      float* y = task.y + (first_m + i) * task.y_stride + row;
+      for (int64_t j = 0; j < count; ++j) y[j] = kFirst ? sums[i * kN + j] : y[j] + sums[i * kN + j];
     }
-  }
+  };
+  const int64_t m = HWY_MIN(int64_t{kM}, task.m - first_m), count = HWY_MIN(int64_t{kN}, task.row_end - row);
+  if (m == kM && count == kN)
+    add(kM, kN);  // whole tiles, nearly all of them: loops of known length
+  else
+    add(m, count);
 }
 
 // Many rows of x: a panel of W is widened into L1 once and meets every tile of x.
@@ -143,10 +151,14 @@ void multiply_many(const TileTask& task) {
       widened_rows<kN>(task, block, row, rows);
       for (int64_t i = 0; i < task.m; i += kM) {
         dot_tile<WidenF32, kM>(x + i * block.stride, block.stride, rows, block.stride, nullptr, sums);
-        add_to_y<kM>(task, block, i, row, sums);
+        if (k == 0)
+          add_to_y<kM, true>(task, i, row, sums);
+        else
+          add_to_y<kM, false>(task, i, row, sums);
       }
     }
   }
+  if (task.bias) add_bias(task);
 }
 
 void only_bias(const TileTask& task) {
