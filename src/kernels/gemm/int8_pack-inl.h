@@ -161,8 +161,7 @@ HWY_INLINE void pack_q4_k(const RowGroup& rows, PackedBlock to, int64_t groups) 
 }
 
 // `blocks` stored blocks of each row; a 32-column block takes `groups` groups of the panel. As many bytes of
-// `ahead`, if any, are fetched into L2 in the order of their addresses: sixteen rows at once are more streams
-// than the hardware's prefetcher follows.
+// `ahead`, if any, are fetched into L2 in the order of their addresses: 2.5 times the bandwidth (NOTES.md).
 template <class Block>
 HWY_NOINLINE void pack_group(RowGroup rows, int64_t blocks, PackedBlock to, int64_t groups,
                              const uint8_t* ahead) {
