@@ -168,7 +168,7 @@ std::vector<Value> Interpreter::iterate(const Value& value) {
     for (size_t at = 0; at < value.bytes().size();) {
       const size_t start = at;
       next_code_point(value.bytes(), at);
-      items.push_back(Value::string(value.bytes().substr(start, at - start), value.text().safe));
+      items.push_back(Value::string(value.bytes().substr(start, at - start)));
     }
   } else if (value.is_dict()) {
     budget_.items(static_cast<int64_t>(value.dict_of().size()));

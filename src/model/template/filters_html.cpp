@@ -32,15 +32,22 @@ Value striptags_filter(Interpreter& in, const Value& value, Args& args) {
   const Params params("striptags", args, {});
   const std::string text = in.str(value);
   std::string plain;
+  bool closes = true;  // a bracket or comment without an end is searched for once
+  bool comment_closes = true;
   for (size_t at = 0; at < text.size();) {
-    const bool comment = text.compare(at, 4, "<!--") == 0;
-    const size_t end = comment           ? text.find("-->", at)
-                       : text[at] == '<' ? text.find('>', at)
-                                         : std::string::npos;
-    if (end == std::string::npos)
+    const bool comment = comment_closes && text.compare(at, 4, "<!--") == 0;
+    size_t end = std::string::npos;
+    if (comment)
+      end = text.find("-->", at);
+    else if (closes && text[at] == '<')
+      end = text.find('>', at);
+    if (end == std::string::npos) {
+      comment_closes = comment_closes && !comment;
+      closes = closes && (comment || text[at] != '<');
       plain += text[at++];
-    else
+    } else {
       at = end + (comment ? 3 : 1);
+    }
   }
   std::string out;
   for (size_t at = 0; at < plain.size();) {

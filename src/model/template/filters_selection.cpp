@@ -89,7 +89,6 @@ Value first_filter(Interpreter& in, const Value& value, Args& args) {
 Value last_filter(Interpreter& in, const Value& value, Args& args) {
   const Params params("last", args, {});
   if (value.is_generator()) fail("'generator' object is not reversible");
-  if (value.is_undefined()) fail("'Undefined' object is not reversible");
   const std::vector<Value> items = in.iterate(value);
   return items.empty() ? Value::undefined("No last item, sequence was empty.") : items.back();
 }

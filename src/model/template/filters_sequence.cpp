@@ -41,7 +41,7 @@ Value sort_filter(Interpreter& in, const Value& value, Args& args) {
       const Value part = path.get(in, item);
       key.push_back(case_sensitive ? part : ignore_case(part));
     }
-    keys.push_back(key.size() == 1 ? key[0] : in.list(std::move(key)));
+    keys.push_back(in.list(std::move(key)));  // a list, as lists compare equal parts without ordering them
   }
   std::vector<Value> sorted;
   for (const size_t at : sorted_order(in, keys, params.boolean(0, false))) sorted.push_back(items[at]);

@@ -118,7 +118,7 @@ Value center_filter(Interpreter& in, const Value& value, Args& args) {
 Value truncate_filter(Interpreter& in, const Value& value, Args& args) {
   const Params params("truncate", args, {"length", "killwords", "end", "leeway"});
   if (value.is_undefined()) return value;
-  if (!value.is_string()) fail(format("object of type '{}' cannot be truncated", type_name(value)));
+  if (!value.is_string()) fail(format("truncate needs a text, not {}", type_name(value)));
   const int64_t length = params.integer(0, 255);
   const std::u32string end = decode(params.string(2, "..."));
   const int64_t leeway = params.given_not_none(3) ? params.integer(3, 5) : 5;

@@ -91,7 +91,7 @@ Value wordwrap_filter(Interpreter& in, const Value& value, Args& args) {
   const int64_t width = params.integer(0, 79);
   if (width <= 0) fail(format("invalid width {} (must be > 0)", width));
   const std::string newline = params.given_not_none(2) ? params.string(2, "\n") : "\n";
-  in.budget().items(static_cast<int64_t>(value.bytes().size()));
+  in.budget().items(8 * static_cast<int64_t>(value.bytes().size()));
   std::string out;
   bool first_line = true;
   for (const std::string_view source : split_lines(value.bytes())) {

@@ -146,7 +146,7 @@ Value lipsum_function(Interpreter& in, const Value&, Args& args) {
       "dolore.";
   std::string out;
   for (int64_t i = 0; i < params.integer(0, 5); ++i) {
-    in.budget().bytes(128);
+    in.budget().items(16);
     const bool html = params.boolean(1, true);
     if (i != 0) out += html ? "\n" : "\n\n";
     out += html ? format("<p>{}</p>", paragraph) : paragraph;

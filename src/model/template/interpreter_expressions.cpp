@@ -180,7 +180,7 @@ bool Interpreter::compare(const std::string& op, const Value& a, const Value& b)
   if (op == ">") {
     // Only the message tells the operator; the order of the operands is what the person wrote.
     if (a.is_number() && b.is_number()) return is_less(b, a);
-    return !equals(a, b) && !is_less(a, b, ">");
+    return !is_less(a, b, ">") && !equals(a, b);
   }
   const bool nan =
       (a.is_float() && a.as_double() != a.as_double()) || (b.is_float() && b.as_double() != b.as_double());

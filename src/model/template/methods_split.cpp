@@ -68,9 +68,10 @@ Pieces rsplit_at(std::string_view text, std::string_view separator, int64_t most
 
 Value as_list(Interpreter& in, const Pieces& pieces, bool safe) {
   std::vector<Value> items;
+  in.budget().items(static_cast<int64_t>(pieces.size()));
   items.reserve(pieces.size());
   for (const std::string_view piece : pieces) items.push_back(in.string(std::string(piece), safe));
-  return in.list(std::move(items));
+  return Value::list(std::move(items));
 }
 
 Value split_text(Interpreter& in, const Value& self, const Args& args, bool from_right) {
@@ -146,7 +147,7 @@ Value expandtabs_method(Interpreter& in, const Value& self, Args& args) {
     const char32_t c = next_code_point(self.bytes(), at);
     if (c == '\t') {
       const int64_t spaces = size == 0 ? 0 : size - column % size;
-      in.budget().bytes(spaces);
+      in.budget().bytes(4 * spaces);
       out.append(static_cast<size_t>(spaces), ' ');
       column += spaces;
       continue;

@@ -12,7 +12,7 @@ namespace {
 Value changed(Interpreter& in, const Value& self, const Args& args, const char* name,
               std::string (*change)(std::string_view)) {
   const Params params(name, args, {});
-  in.budget().bytes(self.weight());
+  in.budget().bytes(8 * self.weight());  // a table look-up for each character
   return in.string(change(self.bytes()), self.text().safe);
 }
 

@@ -195,7 +195,7 @@ bool Interpreter::equals(const Value& a, const Value& b) {
 }
 
 bool Interpreter::is_less(const Value& a, const Value& b, const char* op) {
-  budget_.bytes(std::min(a.weight(), b.weight()));
+  budget_.bytes(std::min(a.weight(), b.weight()) + 64);
   return less(a, b, op);
 }
 

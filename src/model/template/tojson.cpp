@@ -24,7 +24,7 @@ class Writer {
   Writer(Interpreter& in, const Style& style) : in_(in), style_(style) {}
 
   void value(const Value& value) {
-    in_.budget().bytes(static_cast<int64_t>(out.size() - charged_) + 8);
+    in_.budget().bytes(static_cast<int64_t>(out.size() - charged_) + 64);
     charged_ = out.size();
     if (value.is_none())
       out += "null";
