@@ -99,6 +99,8 @@ std::unique_ptr<Model> Model::load(const std::string& path, const LoadOptions& o
   ThreadPool pool;
   state->weights = bind_weights(state->traits, model.names, source, options, pool);
   state->read_text_side();
+  if (state->checkpoint->config().contains("auto_map"))
+    state->weights.notes.push_back("config.json names code of its own (auto_map), which is never run");
   if (options.show_progress)
     for (const std::string& note : state->weights.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
   return std::unique_ptr<Model>(new Model(std::move(state)));

@@ -89,13 +89,13 @@ int64_t Config::window_or(std::string_view name, int64_t fallback) const {
 FamilyModel read_base(const Config& config, const ConfigDefaults& defaults) {
   FamilyModel model;
   ModelTraits& traits = model.traits;
-  traits.vocab = config.size("vocab_size");
+  traits.vocab = defaults.vocab ? config.size_or("vocab_size", defaults.vocab) : config.size("vocab_size");
   traits.hidden = config.size("hidden_size");
   traits.ffn = config.size("intermediate_size");
   if (!config.has("num_hidden_layers")) config.size("num_hidden_layers");
   traits.layers.resize(static_cast<size_t>(config.integer_or("num_hidden_layers", 0, 1, kMaxLayers)));
-  if (!config.has("num_attention_heads")) config.size("num_attention_heads");
-  traits.heads = config.integer_or("num_attention_heads", 0, 1, kMaxHeads);
+  if (defaults.heads == 0 && !config.has("num_attention_heads")) config.size("num_attention_heads");
+  traits.heads = config.integer_or("num_attention_heads", defaults.heads, 1, kMaxHeads);
   traits.kv_heads = config.integer_or("num_key_value_heads",
                                       defaults.kv_heads ? defaults.kv_heads : traits.heads, 1, kMaxHeads);
   if (traits.heads % traits.kv_heads != 0)

@@ -53,6 +53,8 @@ class Config {
 
 // Values a family's config takes where a field is absent.
 struct ConfigDefaults {
+  int64_t vocab = 0;     // 0: must be there
+  int64_t heads = 0;     // 0: must be there
   int64_t kv_heads = 0;  // 0: as many as heads
   int64_t head_dim = 0;  // 0: hidden / heads
   int64_t max_positions = 2048;

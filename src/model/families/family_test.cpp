@@ -104,6 +104,21 @@ TEST(Families, Gemma3ReadsTheTextPartAndBothRotaryBases) {
   EXPECT_EQ(model.names.roots.front(), "model.language_model.");
 }
 
+TEST(Families, Gemma3FillsInWhatPublishedConfigsLeaveOut) {
+  const Json text = {{"model_type", "gemma3_text"},
+                     {"hidden_size", 2560},
+                     {"intermediate_size", 10240},
+                     {"num_hidden_layers", 34},
+                     {"sliding_window", 1024}};
+  const ModelTraits traits = read(Json{{"model_type", "gemma3"}, {"text_config", text}}).traits;
+  EXPECT_EQ(traits.vocab, 262208);
+  EXPECT_EQ(traits.heads, 8);
+  EXPECT_EQ(traits.kv_heads, 4);
+  EXPECT_EQ(traits.head_dim, 256);
+  EXPECT_EQ(traits.layers[4].window, 1024);
+  EXPECT_EQ(traits.layers[5].window, 0);
+}
+
 TEST(Families, Phi3LongropeUsesItsOwnOriginalContext) {
   Json config = with(kLlama, {{"model_type", "phi3"},
                               {"max_position_embeddings", 131072},

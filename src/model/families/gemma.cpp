@@ -4,10 +4,13 @@
 
 namespace cheetah {
 
-FamilyModel read_gemma_base(const Config& config) {
-  FamilyModel model = read_base(config, {.kv_heads = 4,
+// Published configurations leave out what transformers has as a default.
+FamilyModel read_gemma_base(const Config& config, int64_t default_vocab, int64_t default_positions) {
+  FamilyModel model = read_base(config, {.vocab = default_vocab,
+                                         .heads = 8,
+                                         .kv_heads = 4,
                                          .head_dim = 256,
-                                         .max_positions = 8192,
+                                         .max_positions = default_positions,
                                          .tied = true,
                                          .activation_field = "hidden_activation",
                                          .activation = "gelu_pytorch_tanh"});

@@ -13,7 +13,7 @@ float soft_cap(const Config& config, std::string_view name, double fallback) {
 }  // namespace
 
 FamilyModel read_gemma2(const Config& config) {
-  FamilyModel model = read_gemma_base(config);
+  FamilyModel model = read_gemma_base(config, 256000, 8192);
   ModelTraits& traits = model.traits;
   traits.rope = read_rope(config, traits.head_dim, 10000.0);
   traits.attention_soft_cap = soft_cap(config, "attn_logit_softcapping", 50.0);

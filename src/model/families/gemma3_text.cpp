@@ -16,7 +16,7 @@ RopeTraits read_local_rope(const Config& config, int64_t head_dim) {
 }  // namespace
 
 FamilyModel read_gemma3_text(const Config& config) {
-  FamilyModel model = read_gemma_base(config);
+  FamilyModel model = read_gemma_base(config, 262208, 131072);
   ModelTraits& traits = model.traits;
   if (traits.head_dim % 2 != 0) config.reject("head_dim", "an even number");
   traits.rope = read_rope(config, traits.head_dim, 1e6, "full_attention");
