@@ -7,13 +7,11 @@
 
 #include "engine/histogram.h"
 #include "engine/request.h"
+#include "engine/scheduler/scheduler.h"
 #include "model/model.h"
 #include "tensor/dtype.h"
 
 namespace cheetah {
-
-enum class BatchPolicy { kContinuous, kDynamic, kStatic };
-enum class Preemption { kRecompute, kSwap };
 
 struct EngineConfig {
   int threads = 0;  // 0: one per physical core
