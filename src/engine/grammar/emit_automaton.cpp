@@ -1,0 +1,333 @@
+// From the grammar's tree to states and edges. Invariant of every emit function: it adds no edge into `from`
+// and none out of `to`, so pieces can share their ends.
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "engine/grammar/automaton.h"
+
+namespace cheetah {
+namespace {
+
+constexpr int64_t kMaxPlainRun = 254;  // below TokenVocabulary::kNotPlain
+// A body larger than this is not copied for each repetition but made a rule and called.
+constexpr int64_t kLargestCopiedBody = 6;
+
+class Emitter {
+ public:
+  Emitter(const GrammarTree& tree, CompileBudget& budget) : tree_(tree), budget_(budget) {}
+  AutomatonParts run();
+
+ private:
+  using Kind = Expression::Kind;
+
+  int32_t add_state();
+  void add_byte(int32_t from, uint8_t low, uint8_t high, int32_t to);
+  void add_jump(int32_t from, int32_t to);
+  void add_call(int32_t from, int32_t rule, int32_t to);
+  int32_t add_rule(std::string name);
+
+  void emit(ExprId id, int32_t from, int32_t to);
+  void emit_characters(const CodepointSet& set, int32_t class_index, int32_t from, int32_t to);
+  void emit_multibyte_rule(const CodepointSet& set, int32_t rule);
+  void emit_literals(const std::vector<std::string>& texts, int32_t from, int32_t to);
+  void emit_sequence(const Expression& expression, int32_t from, int32_t to);
+  void emit_repeat(const Expression& expression, int32_t from, int32_t to);
+  void emit_members(const MemberList& list, int32_t from, int32_t to);
+  void emit_text(const std::string& trigger, bool through, int32_t from, int32_t to);
+
+  int32_t multibyte_rule(const CodepointSet& set, int32_t class_index);
+  int32_t body_rule(ExprId body);
+  int64_t copy_cost(ExprId id) const;
+  bool takes_any_plain(ExprId id) const;
+
+  const GrammarTree& tree_;
+  CompileBudget& budget_;
+  AutomatonParts parts_;
+  std::map<int32_t, int32_t> multibyte_rules_;  // by class
+  std::map<ExprId, int32_t> body_rules_;
+  std::deque<std::pair<int32_t, ExprId>> waiting_;  // rules whose body is still to be emitted
+};
+
+AutomatonParts Emitter::run() {
+  for (const GrammarTree::Rule& rule : tree_.rules()) {
+    const int32_t index = add_rule(rule.name);
+    if (!rule.body) throw Error(format("grammar: rule \"{}\" is not defined", printable(rule.name)));
+    waiting_.emplace_back(index, *rule.body);
+  }
+  parts_.root = static_cast<int32_t>(tree_.root());
+  while (!waiting_.empty()) {
+    const auto [index, body] = waiting_.front();
+    waiting_.pop_front();
+    const Automaton::Rule rule = parts_.rules[static_cast<size_t>(index)];
+    emit(body, rule.start, rule.final);
+  }
+  return std::move(parts_);
+}
+
+int32_t Emitter::add_state() {
+  budget_.step();
+  budget_.allocate(64);  // a state with its entries in the runtime's tables
+  parts_.plain_run.push_back(0);
+  budget_.check_states(parts_.num_states());
+  return parts_.num_states() - 1;
+}
+
+void Emitter::add_byte(int32_t from, uint8_t low, uint8_t high, int32_t to) {
+  budget_.step();
+  budget_.allocate(2 * sizeof(std::pair<int32_t, ByteEdge>));
+  parts_.bytes.push_back({from, {low, high, to}});
+}
+
+void Emitter::add_jump(int32_t from, int32_t to) {
+  budget_.step();
+  budget_.allocate(2 * sizeof(std::pair<int32_t, int32_t>));
+  parts_.jumps.emplace_back(from, to);
+}
+
+void Emitter::add_call(int32_t from, int32_t rule, int32_t to) {
+  budget_.step();
+  budget_.allocate(2 * sizeof(std::pair<int32_t, Call>));
+  parts_.calls.push_back({from, {rule, to, false}});
+}
+
+int32_t Emitter::add_rule(std::string name) {
+  const int32_t start = add_state(), final = add_state();
+  parts_.rules.push_back({std::move(name), start, final, 0});
+  return static_cast<int32_t>(parts_.rules.size()) - 1;
+}
+
+void Emitter::emit(ExprId id, int32_t from, int32_t to) {
+  const Expression& expression = tree_[id];
+  switch (expression.kind) {
+    case Kind::kEmpty:
+      return add_jump(from, to);
+    case Kind::kNever:
+      return;
+    case Kind::kCharacters:
+      return emit_characters(tree_.character_class(expression.index), expression.index, from, to);
+    case Kind::kLiterals:
+      return emit_literals(tree_.literal_set(expression.index), from, to);
+    case Kind::kSequence:
+      return emit_sequence(expression, from, to);
+    case Kind::kChoice:
+      for (const ExprId child : expression.children) emit(child, from, to);
+      return;
+    case Kind::kRepeat:
+      return emit_repeat(expression, from, to);
+    case Kind::kRule:
+      return add_call(from, expression.index, to);
+    case Kind::kMembers:
+      return emit_members(tree_.member_list(expression.index), from, to);
+    case Kind::kTextThrough:
+      return emit_text(tree_.trigger(expression.index), true, from, to);
+    case Kind::kTextWithout:
+      return emit_text(tree_.trigger(expression.index), false, from, to);
+  }
+}
+
+void Emitter::emit_characters(const CodepointSet& set, int32_t class_index, int32_t from, int32_t to) {
+  for (const CodepointSet::Range& range : set.ranges()) {
+    if (range.first > 0x7F) break;
+    add_byte(from, static_cast<uint8_t>(range.first), static_cast<uint8_t>(std::min(range.last, 0x7Fu)), to);
+  }
+  if (set.ranges().back().last > 0x7F) add_call(from, multibyte_rule(set, class_index), to);
+}
+
+// The longer characters of a class are one rule: a copy of the class then costs a call, not a dozen states.
+int32_t Emitter::multibyte_rule(const CodepointSet& set, int32_t class_index) {
+  const auto known = multibyte_rules_.find(class_index);
+  if (known != multibyte_rules_.end()) return known->second;
+  const int32_t rule = add_rule("a multi-byte character");
+  multibyte_rules_.emplace(class_index, rule);
+  emit_multibyte_rule(set, rule);
+  return rule;
+}
+
+void Emitter::emit_multibyte_rule(const CodepointSet& set, int32_t rule) {
+  const int32_t start = parts_.rules[static_cast<size_t>(rule)].start;
+  const int32_t final = parts_.rules[static_cast<size_t>(rule)].final;
+  std::map<std::array<int32_t, 3>, int32_t> inner;  // from, low, high: paths share what they begin with
+  for (const CodepointSet::Range& range : set.ranges()) {
+    if (range.last <= 0x7F) continue;
+    for (const ByteRanges& path : utf8_ranges(std::max(range.first, 0x80u), range.last)) {
+      int32_t at = start;
+      for (int i = 0; i + 1 < path.length; ++i) {
+        const auto [low, high] = path.bytes[i];
+        const auto [found, fresh] = inner.try_emplace({at, low, high}, 0);
+        if (fresh) add_byte(at, low, high, found->second = add_state());
+        at = found->second;
+      }
+      add_byte(at, path.bytes[path.length - 1].low, path.bytes[path.length - 1].high, final);
+    }
+  }
+}
+
+void Emitter::emit_literals(const std::vector<std::string>& texts, int32_t from, int32_t to) {
+  std::map<std::pair<int32_t, uint8_t>, int32_t> inner;
+  for (const std::string& text : texts) {
+    int32_t at = from;
+    for (size_t i = 0; i + 1 < text.size(); ++i) {
+      const auto byte = static_cast<uint8_t>(text[i]);
+      const auto [found, fresh] = inner.try_emplace({at, byte}, 0);
+      if (fresh) add_byte(at, byte, byte, found->second = add_state());
+      at = found->second;
+    }
+    if (text.empty()) {
+      add_jump(from, to);
+    } else {
+      const auto last = static_cast<uint8_t>(text.back());
+      add_byte(at, last, last, to);
+    }
+  }
+}
+
+void Emitter::emit_sequence(const Expression& expression, int32_t from, int32_t to) {
+  if (expression.children.empty()) return add_jump(from, to);
+  for (size_t i = 0; i < expression.children.size(); ++i) {
+    const int32_t next = i + 1 == expression.children.size() ? to : add_state();
+    emit(expression.children[i], from, next);
+    from = next;
+  }
+}
+
+int64_t Emitter::copy_cost(ExprId id) const {
+  const Expression& expression = tree_[id];
+  int64_t cost = 1;
+  if (expression.kind == Kind::kMembers || expression.kind == Kind::kRepeat) return kLargestCopiedBody + 1;
+  if (expression.kind == Kind::kTextThrough || expression.kind == Kind::kTextWithout)
+    return kLargestCopiedBody + 1;
+  if (expression.kind == Kind::kLiterals) {
+    cost = 0;
+    for (const std::string& text : tree_.literal_set(expression.index)) {
+      cost += static_cast<int64_t>(text.size());
+      if (cost > kLargestCopiedBody) break;
+    }
+  }
+  for (const ExprId child : expression.children) {
+    if (cost > kLargestCopiedBody) break;
+    cost += copy_cost(child);
+  }
+  return cost;
+}
+
+bool Emitter::takes_any_plain(ExprId id) const {
+  const Expression& expression = tree_[id];
+  if (expression.kind == Kind::kCharacters)
+    return tree_.character_class(expression.index).contains(plain_json_characters());
+  return expression.kind == Kind::kChoice &&
+         std::any_of(expression.children.begin(), expression.children.end(),
+                     [&](ExprId child) { return takes_any_plain(child); });
+}
+
+int32_t Emitter::body_rule(ExprId body) {
+  const auto [found, fresh] = body_rules_.try_emplace(body, 0);
+  if (fresh) {
+    found->second = add_rule("a repeated group");
+    waiting_.emplace_back(found->second, body);
+  }
+  return found->second;
+}
+
+void Emitter::emit_repeat(const Expression& expression, int32_t from, int32_t to) {
+  const ExprId body = expression.children[0];
+  const int64_t min = expression.min, max = expression.max;
+  const bool endless = max == kUnbounded;
+  const int64_t copies = endless ? min : max;
+  const bool call = copies > 2 && copy_cost(body) > kLargestCopiedBody;
+  const bool plain = takes_any_plain(body);
+  const auto emit_body = [&](int32_t before, int32_t after) {
+    call ? add_call(before, body_rule(body), after) : emit(body, before, after);
+  };
+  int32_t at = add_state();
+  add_jump(from, at);
+  for (int64_t i = 0; i <= copies; ++i) {
+    const int64_t left = endless ? kMaxPlainRun : std::min(kMaxPlainRun, max - i);
+    if (plain) parts_.plain_run[static_cast<size_t>(at)] = static_cast<uint8_t>(left);
+    if (i >= min) add_jump(at, to);
+    if (i == copies) break;
+    const int32_t next = add_state();
+    emit_body(at, next);
+    at = next;
+  }
+  if (!endless) return;
+  // The body may not be emitted from a state to itself: its own loops would run together with this one.
+  const int32_t after = add_state();
+  emit_body(at, after);
+  add_jump(after, at);
+}
+
+// State (i, c): the declared members before i are decided, c stand there (counted as far as it matters).
+void Emitter::emit_members(const MemberList& list, int32_t from, int32_t to) {
+  const bool bounded = list.max != kUnbounded;
+  const int64_t cap = bounded ? list.max : std::max<int64_t>(list.min, 1);
+  const size_t n = list.members.size();
+  const auto layers = static_cast<size_t>(cap) + 1;
+  std::vector<int32_t> here(layers), next(layers);
+  for (int32_t& state : here) state = add_state();
+  add_jump(from, here[0]);
+  for (size_t i = 0; i <= n; ++i) {
+    const bool declared = i < n;
+    if (declared)
+      for (int32_t& state : next) state = add_state();
+    const std::vector<int32_t>& after = declared ? next : here;
+    const std::optional<ExprId> pair = declared ? std::optional(list.members[i].pair) : list.extra;
+    std::vector<int32_t> entry(layers, -1);  // before the pair that leads to layer c: shared by its ways in
+    for (size_t c = 0; pair && c < layers; ++c) {
+      const size_t target = c + 1 < layers ? c + 1 : c;
+      if (target == c && (bounded || cap == 0)) break;
+      if (entry[target] < 0) {
+        entry[target] = add_state();
+        const int32_t done = add_state();
+        emit(*pair, entry[target], done);
+        add_jump(done, after[target]);
+      }
+      c == 0 ? add_jump(here[c], entry[target]) : emit(list.separator, here[c], entry[target]);
+    }
+    if (!declared) break;
+    for (size_t c = 0; c < layers && !list.members[i].required; ++c) add_jump(here[c], next[c]);
+    std::swap(here, next);
+  }
+  for (size_t c = 0; c < layers; ++c)
+    if (static_cast<int64_t>(c) >= list.min) add_jump(here[c], to);
+}
+
+// State q: the last q bytes read are the longest beginning of the trigger that ends here (Knuth, Morris,
+// Pratt).
+void Emitter::emit_text(const std::string& trigger, bool through, int32_t from, int32_t to) {
+  const size_t length = trigger.size();
+  std::vector<std::array<size_t, 128>> next(length);
+  size_t fallback = 0;
+  for (size_t q = 0; q < length; ++q) {
+    const auto own = static_cast<uint8_t>(trigger[q]);
+    for (size_t b = 0; b < 128; ++b) next[q][b] = q == 0 ? 0 : next[fallback][b];
+    next[q][own] = q + 1;
+    if (q > 0) fallback = next[fallback][own];
+  }
+  std::vector<int32_t> state(length);
+  for (int32_t& s : state) s = add_state();
+  add_jump(from, state[0]);
+  static const CodepointSet kLonger({{0x80, kLastCodepoint}});
+  const int32_t longer = multibyte_rule(kLonger, -1);
+  for (size_t q = 0; q < length; ++q) {
+    for (size_t low = 0, high; low < 128; low = high) {
+      for (high = low + 1; high < 128 && next[q][high] == next[q][low];) ++high;
+      const size_t target = next[q][low];
+      if (target == length && !through) continue;
+      add_byte(state[q], static_cast<uint8_t>(low), static_cast<uint8_t>(high - 1),
+               target == length ? to : state[target]);
+    }
+    add_call(state[q], longer, state[0]);
+    if (!through) add_jump(state[q], to);
+  }
+}
+
+}  // namespace
+
+AutomatonParts emit_automaton(const GrammarTree& tree, CompileBudget& budget) {
+  return Emitter(tree, budget).run();
+}
+
+}  // namespace cheetah

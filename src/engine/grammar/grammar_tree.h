@@ -1,0 +1,105 @@
+#pragma once
+// The one form regexes, EBNF grammars and JSON schemas are turned into before they become an automaton.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/grammar/codepoints.h"
+#include "engine/grammar/limits.h"
+
+namespace cheetah {
+
+enum class ExprId : int32_t {};
+enum class RuleId : int32_t {};
+
+constexpr int64_t kUnbounded = -1;
+
+// The members of a JSON object in their declared order, comma-separated: each optional one may be left out,
+// then any number of extra ones, with bounds on how many stand there in all.
+struct MemberList {
+  struct Member {
+    ExprId pair;  // key, colon and value
+    bool required;
+  };
+  std::vector<Member> members;
+  std::optional<ExprId> extra;  // one member beyond the declared ones
+  ExprId separator;
+  int64_t min = 0, max = kUnbounded;
+};
+
+struct Expression {
+  enum class Kind : uint8_t {
+    kEmpty,
+    kNever,
+    kCharacters,  // one character of classes[index]
+    kLiterals,    // one string of literal_sets[index]
+    kSequence,
+    kChoice,
+    kRepeat,       // children[0], min to max times
+    kRule,         // rules[index]
+    kMembers,      // member_lists[index]
+    kTextThrough,  // any text through the first triggers[index]
+    kTextWithout,  // any text in which triggers[index] does not stand
+  };
+  Kind kind = Kind::kEmpty;
+  int32_t index = 0;
+  int64_t min = 0, max = 0;
+  std::vector<ExprId> children = {};
+};
+
+// Expressions are immutable and may be shared: the tree is a graph without cycles, recursion goes through
+// rules.
+class GrammarTree {
+ public:
+  explicit GrammarTree(CompileBudget& budget) : budget_(budget) {}
+
+  ExprId empty() { return add({}); }
+  ExprId never() { return add({.kind = Expression::Kind::kNever}); }
+  ExprId characters(CodepointSet set);
+  ExprId literal(std::string bytes);
+  ExprId literals(std::vector<std::string> alternatives);
+  ExprId sequence(std::vector<ExprId> parts);
+  ExprId choice(std::vector<ExprId> alternatives);
+  ExprId repeat(ExprId body, int64_t min, int64_t max);
+  ExprId optional(ExprId body) { return choice({body, empty()}); }
+  ExprId members(MemberList list);
+  ExprId text_through(std::string trigger);
+  ExprId text_without(std::string trigger);
+
+  RuleId declare_rule(std::string name);
+  void define_rule(RuleId rule, ExprId body) { rules_[static_cast<size_t>(rule)].body = body; }
+  ExprId rule(RuleId rule);
+  void set_root(RuleId rule) { root_ = rule; }
+
+  struct Rule {
+    std::string name;  // as messages show it
+    std::optional<ExprId> body;
+  };
+  const Expression& operator[](ExprId id) const { return expressions_[static_cast<size_t>(id)]; }
+  const std::vector<Rule>& rules() const { return rules_; }
+  RuleId root() const { return root_; }
+  const CodepointSet& character_class(int32_t index) const { return classes_[static_cast<size_t>(index)]; }
+  const std::vector<std::string>& literal_set(int32_t index) const {
+    return literal_sets_[static_cast<size_t>(index)];
+  }
+  const MemberList& member_list(int32_t index) const { return member_lists_[static_cast<size_t>(index)]; }
+  const std::string& trigger(int32_t index) const { return triggers_[static_cast<size_t>(index)]; }
+  CompileBudget& budget() { return budget_; }
+
+ private:
+  ExprId add(Expression expression);
+  ExprId text(Expression::Kind kind, std::string trigger);
+
+  CompileBudget& budget_;
+  std::vector<Expression> expressions_;
+  std::vector<CodepointSet> classes_;
+  std::vector<std::vector<std::string>> literal_sets_;
+  std::vector<MemberList> member_lists_;
+  std::vector<std::string> triggers_;
+  std::vector<Rule> rules_;
+  RuleId root_{};
+};
+
+}  // namespace cheetah
