@@ -1,0 +1,129 @@
+// The ways to make a program.
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "engine/grammar/ebnf.h"
+#include "engine/grammar/grammar.h"
+#include "engine/grammar/json_text.h"
+#include "engine/grammar/regex.h"
+#include "engine/grammar/schema.h"
+
+namespace cheetah {
+namespace {
+
+using Program = GrammarProgram::Program;
+using Vocabulary = GrammarProgram::Vocabulary;
+
+// Finds out before a request is admitted that its grammar has no first token, or that choosing one takes too
+// long.
+void probe(const GrammarProgram& program, CompileBudget& budget) {
+  TokenMasks masks(program.automaton(), program.vocabulary());
+  const Configurations& configurations = masks.configurations();
+  const int64_t before = configurations.work();
+  if (masks.any(configurations.start())) return budget.step(configurations.work() - before);
+  if (configurations.work() - before > TokenMasks::kMaxWork)
+    throw Error("grammar_too_complex: ambiguity: too many ways to read the same text");
+  throw Error("grammar: cannot be satisfied by this tokenizer: no token can come first");
+}
+
+template <class Build>
+Program compile_rules(Vocabulary vocabulary, const GrammarLimits& limits, bool require_all,
+                      const Build& build) {
+  CompileBudget budget(limits);
+  GrammarTree tree(budget);
+  build(tree);
+  auto program =
+      std::make_shared<GrammarProgram>(build_automaton(tree, budget, require_all), std::move(vocabulary));
+  probe(*program, budget);
+  return program;
+}
+
+template <class Build>
+Program compile_expression(const char* name, Vocabulary vocabulary, const GrammarLimits& limits,
+                           const Build& build) {
+  return compile_rules(std::move(vocabulary), limits, false, [&](GrammarTree& tree) {
+    const RuleId root = tree.declare_rule(name);
+    tree.define_rule(root, build(tree));
+    tree.set_root(root);
+  });
+}
+
+void check_format(const ToolCallFormat& format_spec) {
+  if (format_spec.forms.empty()) throw Error("tool calls: expected at least one form");
+  if (format_spec.min_calls < 0 || (format_spec.max_calls != kUnbounded && format_spec.max_calls < 1) ||
+      (format_spec.max_calls != kUnbounded && format_spec.min_calls > format_spec.max_calls))
+    throw Error("tool calls: expected 0 ≤ min_calls ≤ max_calls and at least one call allowed");
+  if (std::any_of(format_spec.trigger.begin(), format_spec.trigger.end(),
+                  [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
+    throw Error("tool calls: expected a trigger in ASCII");
+  for (const ToolForm& form : format_spec.forms)
+    if (form.prefix.rfind(format_spec.trigger, 0) != 0)
+      throw Error(format("tool calls: expected every prefix to begin with the trigger {}",
+                         printable(format_spec.trigger)));
+}
+
+ExprId tool_calls(const ToolCallFormat& format_spec, GrammarTree& tree) {
+  JsonText json(tree);
+  std::vector<ExprId> ways;
+  for (const ToolForm& form : format_spec.forms) {
+    const ExprId arguments =
+        form.json_schema.empty() ? json.any_object() : compile_json_schema(form.json_schema, tree);
+    ways.push_back(tree.sequence({tree.literal(form.prefix.substr(format_spec.trigger.size())), arguments,
+                                  tree.literal(form.suffix)}));
+  }
+  const RuleId call_rule = tree.declare_rule("a tool call");
+  tree.define_rule(call_rule, tree.choice(std::move(ways)));
+  const ExprId call = tree.rule(call_rule);
+  const int64_t min = format_spec.min_calls, max = format_spec.max_calls;
+  if (!format_spec.trigger.empty()) {
+    const ExprId triggered = tree.sequence({tree.text_through(format_spec.trigger), call});
+    return tree.sequence({tree.repeat(triggered, min, max), tree.text_without(format_spec.trigger)});
+  }
+  const ExprId further = tree.sequence({tree.literal(format_spec.separator), call});
+  const ExprId calls = tree.sequence(
+      {call, tree.repeat(further, std::max<int64_t>(0, min - 1), max == kUnbounded ? kUnbounded : max - 1)});
+  return min == 0 ? tree.optional(calls) : calls;
+}
+
+}  // namespace
+
+GrammarProgram::GrammarProgram(Automaton automaton, Vocabulary vocabulary)
+    : automaton_(std::move(automaton)), vocabulary_(std::move(vocabulary)) {}
+
+Program GrammarProgram::from_json_schema(std::string_view schema, Vocabulary vocabulary,
+                                         const GrammarLimits& limits) {
+  return compile_expression("the schema", std::move(vocabulary), limits,
+                            [&](GrammarTree& tree) { return compile_json_schema(schema, tree); });
+}
+
+Program GrammarProgram::from_regex(std::string_view regex, Vocabulary vocabulary,
+                                   const GrammarLimits& limits) {
+  return compile_expression("the regex", std::move(vocabulary), limits, [&](GrammarTree& tree) {
+    return parse_regex(regex, tree, {.in_json_string = false, .search = false});
+  });
+}
+
+Program GrammarProgram::from_ebnf(std::string_view text, Vocabulary vocabulary, const GrammarLimits& limits) {
+  return compile_rules(std::move(vocabulary), limits, true,
+                       [&](GrammarTree& tree) { parse_ebnf(text, tree); });
+}
+
+Program GrammarProgram::any_json_object(Vocabulary vocabulary, const GrammarLimits& limits) {
+  return compile_expression("a JSON object", std::move(vocabulary), limits,
+                            [](GrammarTree& tree) { return JsonText(tree).any_object(); });
+}
+
+Program GrammarProgram::any_json_value(Vocabulary vocabulary, const GrammarLimits& limits) {
+  return compile_expression("a JSON value", std::move(vocabulary), limits,
+                            [](GrammarTree& tree) { return JsonText(tree).any_value(); });
+}
+
+Program GrammarProgram::from_tool_calls(const ToolCallFormat& format, Vocabulary vocabulary,
+                                        const GrammarLimits& limits) {
+  check_format(format);
+  return compile_expression("the tool calls", std::move(vocabulary), limits,
+                            [&](GrammarTree& tree) { return tool_calls(format, tree); });
+}
+
+}  // namespace cheetah
