@@ -11,7 +11,7 @@
 namespace cheetah {
 
 // F32 numbers that only ever grow, so that a warm step allocates nothing. Growing forgets the contents.
-class Scratch {
+class FloatScratch {
  public:
   float* take(int64_t count) {
     const auto bytes = count * static_cast<int64_t>(sizeof(float));
@@ -83,9 +83,9 @@ class Forward {
   int64_t rows_ = 0;  // rows of x_ now: all tokens, and from the last layer's middle those with logits
   std::vector<int32_t> positions_;
   std::vector<RopeGroup> groups_;
-  Scratch x_buffer_, picked_x_, normed_, qkv_, attended_buffer_, picked_attended_, branch_, inner_;
-  Scratch latent_q_, latent_kv_, latent_out_, low_rank_;
-  Scratch router_, gathered_, expert_inner_, expert_out_;
+  FloatScratch x_buffer_, picked_x_, normed_, qkv_, attended_buffer_, picked_attended_, branch_, inner_;
+  FloatScratch latent_q_, latent_kv_, latent_out_, low_rank_;
+  FloatScratch router_, gathered_, expert_inner_, expert_out_;
   float* x_ = nullptr;         // [rows_, hidden]: the residual stream
   float* attended_ = nullptr;  // [rows_, attended_width]
   Rows q_, k_, v_;
