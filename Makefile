@@ -16,7 +16,12 @@ build: setup
 setup:
 	@scripts/setup.sh
 
-debug asan tsan portable fuzz: setup
+# A binary for other distributions: only libhwy.so.1, which lies beside it, and glibc 2.36 or later are needed.
+portable: setup
+	@cmake --preset portable
+	@cmake --build --preset portable -j $(JOBS) --target cheetah
+
+debug asan tsan fuzz: setup
 	@cmake --preset $@
 	@cmake --build --preset $@ -j $(JOBS)
 

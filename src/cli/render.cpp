@@ -1,3 +1,4 @@
+// cheetah render: a chat template and its variables in, the prompt out.
 #include <CLI/CLI.hpp>
 #include <memory>
 
@@ -13,6 +14,13 @@
 
 namespace cheetah {
 namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  cheetah render --input request.json
+  echo '{"model": "cub-7m", "messages": [{"role": "user", "content": "Hi"}], "add_generation_prompt": true}' |
+    cheetah render --input -
+)";
 
 std::string read_input(const std::string& path) {
   constexpr int64_t kMaxBytes = int64_t{128} << 20;
@@ -39,6 +47,7 @@ void add_render(CLI::App& root, Action& action) {
           "JSON object with template, template_file or model, and messages, tools, documents, "
           "add_generation_prompt, bos_token, eos_token, now and other variables; - reads standard input")
       ->required();
+  command->footer(kExamples);
   command->callback([&action, path] { action = [path] { return render(*path); }; });
 }
 
