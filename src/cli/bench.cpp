@@ -53,16 +53,30 @@ void show_progress(double share) {
   std::fprintf(stderr, share < 1 ? "\rmeasuring %3.0f %%" : "\r\033[K", 100 * share);
 }
 
-void write_json(const std::string& path, const Json& result) {
-  const std::string text = dump_json(result, 2) + "\n";
-  if (path == "-") return print(text);
-  std::ofstream file(path, std::ios::binary);
-  if (!(file << text).flush()) throw Error(format("{}: cannot write the result", path));
-}
+// Opened before anything is measured, so that a wrong path costs no time.
+class JsonFile {
+ public:
+  explicit JsonFile(const std::string& path) : path_(path) {
+    if (path.empty() || path == "-") return;
+    file_.open(path, std::ios::binary);
+    if (!file_) throw Error(format("{}: cannot be written", path));
+  }
+  void write(const Json& result) {
+    const std::string text = dump_json(result, 2) + "\n";
+    if (path_ == "-") print(text);
+    if (file_.is_open() && !(file_ << text).flush())
+      throw Error(format("{}: cannot write the result", path_));
+  }
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+};
 
 int run_bench_engine(const BenchOptions& options) {
   EngineBenchPlan plan = options.plan;
   plan.batches = parse_batches(options.batches);
+  JsonFile json(options.json);
   LocalEngine engine(options.engine);
   check_plan(plan, engine.model().traits());
   constexpr int64_t kPageTokens = 16;
@@ -86,7 +100,7 @@ int run_bench_engine(const BenchOptions& options) {
                          .read_bandwidth = bandwidth,
                          .fma_peak = fma_peak};
   if (options.json != "-") print(bench_table(facts));
-  if (!options.json.empty()) write_json(options.json, bench_json(facts));
+  json.write(bench_json(facts));
   return 0;
 }
 

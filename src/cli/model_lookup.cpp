@@ -3,10 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "model/files/checkpoint.h"
 
 namespace cheetah {
 namespace {
@@ -28,22 +28,6 @@ std::string hub_cache_folder() {
   if (const auto home = environment("HF_HOME"); !home.empty()) return home + "/hub";
   if (const auto home = environment("HOME"); !home.empty()) return home + "/.cache/huggingface/hub";
   return "";
-}
-
-// ORG/NAME is kept as models--ORG--NAME/snapshots/REVISION, with the revision of main in refs/main.
-std::string find_in_hub(const std::string& name, const std::string& cache) {
-  const size_t slash = name.find('/');
-  if (cache.empty() || slash == std::string::npos || slash == 0 ||
-      name.find('/', slash + 1) != std::string::npos)
-    return "";
-  if (name.find("..") != std::string::npos) return "";  // a name, never a way out of the cache
-  const fs::path root =
-      fs::path(cache) / ("models--" + name.substr(0, slash) + "--" + name.substr(slash + 1));
-  std::string revision;
-  std::ifstream(root / "refs" / "main") >> revision;
-  if (revision.empty() || revision.find('/') != std::string::npos) return "";
-  const fs::path snapshot = root / "snapshots" / revision;
-  return is_there(snapshot) ? snapshot.string() : "";
 }
 
 bool is_bare_name(const std::string& name) {
@@ -75,17 +59,13 @@ std::string find_model(const std::string& name, const ModelPlaces& places) {
   if (name.rfind("random:", 0) == 0) return name;
   const std::string wanted = name.empty() ? kDefaultModel : name;
   if (!name.empty() && is_there(name)) return name;
+  if (!is_bare_name(wanted)) return resolve_model_reference(wanted, places.hub_cache);
   std::string looked;
-  if (is_bare_name(wanted))
-    for (const std::string& folder : places.folders) {
-      for (const char* ending : {"", ".gguf"})
-        if (const fs::path path = fs::path(folder) / (wanted + ending); is_there(path)) return path.string();
-      looked += format("{}{}", looked.empty() ? "" : ", ", folder);
-    }
-  if (const auto snapshot = find_in_hub(wanted, places.hub_cache); !snapshot.empty()) return snapshot;
-  if (looked.empty())
-    throw Error(format("model '{}': no such file or directory, and not in the Hugging Face cache ({})",
-                       printable(wanted, 200), places.hub_cache));
+  for (const std::string& folder : places.folders) {
+    for (const char* ending : {"", ".gguf"})
+      if (const fs::path path = fs::path(folder) / (wanted + ending); is_there(path)) return path.string();
+    looked += format("{}{}", looked.empty() ? "" : ", ", folder);
+  }
   throw Error(format("model '{}': not found; looked for it as a path and in {} (CHEETAH_MODELS adds folders)",
                      printable(wanted, 200), looked));
 }

@@ -144,6 +144,7 @@ class BenchEngine(ProgramTest):
         self.fails(2, "bench", "engine", "-m", "random:llama-9t", mentions=["llama-134m"])
         self.fails(2, "bench", "engine", "--batch", "1,x", mentions=["--batch"])
         self.fails(2, "bench", "engine", "--prompt", "4k", mentions=["1024"])
+        self.fails(1, *self.ARGS, "--json", "/no/such/folder/x.json", mentions=["/no/such/folder/x.json"])
 
 
 if __name__ == "__main__":
