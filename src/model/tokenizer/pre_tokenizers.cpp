@@ -10,6 +10,9 @@ namespace cheetah {
 namespace {
 
 constexpr int64_t kMaxSteps = 256;
+// \w+|[^\w\s]+ as Rust's regular expressions read it: joiners are word characters.
+constexpr std::string_view kWordsAndSymbols =
+    R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}\s]+)";
 constexpr int kMaxNesting = 16;
 
 // Cuts every piece with one splitter.
@@ -194,9 +197,7 @@ struct Factory {
   static std::unique_ptr<PreTokenizer> make_simple(const std::string& type, const JsonFields& fields) {
     using enum SplitBehavior;
     if (type == "Whitespace")
-      return split_with(
-          make_regex_splitter(R"([\w\x{200C}\x{200D}]+|[^\w\s\x{200C}\x{200D}]+)", fields.what()), kRemoved,
-          true);
+      return split_with(make_regex_splitter(kWordsAndSymbols, fields.what()), kRemoved, true);
     if (type == "WhitespaceSplit") return split_with(make_char_splitter(is_space), kRemoved);
     if (type == "Punctuation")
       return split_with(make_char_splitter(is_punctuation),

@@ -89,7 +89,6 @@ class Precompiled : public Normalizer {
         out += *whole;
       else
         append_chars(grapheme, out);
-      if (out.empty()) text.at_start = false;
     }
     text.text = std::move(out);
   }

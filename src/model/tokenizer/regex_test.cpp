@@ -43,8 +43,18 @@ TEST(RegexDialect, UnderstandsPossessiveMarksLookaheadHexDigitsAndLongNames) {
   EXPECT_EQ(matches("(?m:.)", "\n"), (Strings{"\n"}));  // m is "dot matches newline" in Ruby
 }
 
+TEST(RegexDialect, SetsHaveOnigurumasMembers) {
+  EXPECT_EQ(matches("[\\p{Lo}\\p{Ll}&&[^\\p{Han}]]+", "a漢b한"), (Strings{"a", "b한"}));
+  EXPECT_EQ(matches("\\p{Han}+", "体。今"), (Strings{"体", "今"}));  // the script, not its extensions
+  EXPECT_EQ(matches("[[:punct:]]+", "a$€.b"), (Strings{"$€."}));
+  EXPECT_EQ(matches("\\p{Punct}+", "a$.b"), (Strings{"."}));
+  EXPECT_EQ(matches("\\w+", "a²\u0301½ ½"), (Strings{"a²\u0301½", "½"}));
+  EXPECT_EQ(matches("\\b\\w", "na\u0301o x"), (Strings{"n", "x"}));
+}
+
 TEST(RegexDialect, NamesWhatItDoesNotUnderstand) {
-  for (const char* pattern : {"[a&&b]", "[a[bc]]", "[\\W]", "(", "\\p{Nonsense}", "a{9999999}"}) {
+  for (const char* pattern :
+       {"[a&&b]", "[^a&&[b]]", "[a[bc]]", "[\\W]", "(", "\\p{Nonsense}", "a{9999999}"}) {
     try {
       const Regex regex(pattern, "file.json");
       ADD_FAILURE() << pattern;

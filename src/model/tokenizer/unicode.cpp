@@ -47,8 +47,12 @@ uint8_t classify(char32_t c) {
     case UTF8PROC_CATEGORY_CS:
     case UTF8PROC_CATEGORY_CO:
       return bits | kOther;
-    default:
+    case UTF8PROC_CATEGORY_SM:
+    case UTF8PROC_CATEGORY_SC:
+    case UTF8PROC_CATEGORY_SK:
       return bits | (c < 0x80 ? kPunctuation : 0);  // $ + < = > ^ ` | ~
+    default:
+      return bits;
   }
 }
 

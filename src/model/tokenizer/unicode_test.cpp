@@ -38,6 +38,8 @@ TEST(CharClass, KnowsLettersNumbersSpacesAndPunctuation) {
   EXPECT_EQ(char_class(U'½'), kNumber);
   EXPECT_EQ(char_class(U'$'), kPunctuation);
   EXPECT_EQ(char_class(U'。'), kPunctuation);
+  EXPECT_EQ(char_class(U' '), kSpace);
+  EXPECT_EQ(char_class(U'€'), 0);
   EXPECT_EQ(char_class(0x0301), kMark | kNonspacing);
   for (const char32_t space : {0x09, 0x0D, 0x20, 0x85, 0xA0, 0x1680, 0x2028, 0x3000})
     EXPECT_TRUE(is_space(space));
