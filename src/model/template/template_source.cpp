@@ -23,9 +23,10 @@ std::optional<std::string> token_text(const Json& value) {
 
 void add_special_tokens(const Json& config, TemplateSource& source) {
   if (!config.is_object()) return;
-  for (const auto& [name, value] : config.items()) {
+  for (const auto& field : config.items()) {
+    const std::string& name = field.key();
     if (!name.ends_with("_token")) continue;
-    const auto text = token_text(value);
+    const auto text = token_text(field.value());
     const auto same = [&](const auto& token) { return token.first == name; };
     if (text && std::none_of(source.special_tokens.begin(), source.special_tokens.end(), same))
       source.special_tokens.emplace_back(name, *text);
