@@ -213,7 +213,8 @@ Automaton build_automaton(const GrammarTree& tree, CompileBudget& budget, bool r
   automaton.calls = PerState<Call>(automaton.num_states, parts.calls);
   find_byte_classes(automaton, parts);
   automaton.rules = std::move(parts.rules);
-  automaton.plain_run = std::move(parts.plain_run);
+  automaton.runs = std::move(parts.runs);
+  automaton.text_classes = std::move(parts.text_classes);
   LeftCornerOrder(automaton, budget).run();
   return automaton;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/grammar/grammar_tree.h"
+#include "engine/grammar/text_class.h"
 
 namespace cheetah {
 
@@ -44,6 +45,12 @@ struct Call {
   bool tail;        // nothing but the end of the rule follows: the caller's frame need not be kept
 };
 
+// From some states any text of these characters is accepted, up to a length, whatever it is.
+struct TextRun {
+  uint8_t length = 0;  // characters
+  int32_t text_class = 0;
+};
+
 // Immutable after build_automaton. Every state can be reached and every state can still finish, so a
 // configuration with any state left in it is a prefix of some sentence.
 struct Automaton {
@@ -60,7 +67,8 @@ struct Automaton {
   PerState<int32_t> jumps;  // without reading a byte
   PerState<Call> calls;
   std::vector<uint8_t> is_final;
-  std::vector<uint8_t> plain_run;  // plain characters that are accepted in a row from here, whatever they are
+  std::vector<TextRun> runs;  // by state
+  std::vector<TextClass> text_classes;
 
   std::array<uint8_t, 256> byte_class{};      // bytes that no edge tells apart
   std::vector<uint8_t> class_representative;  // a byte of each class
@@ -77,9 +85,10 @@ struct AutomatonParts {
   std::vector<std::pair<int32_t, ByteEdge>> bytes;
   std::vector<std::pair<int32_t, int32_t>> jumps;
   std::vector<std::pair<int32_t, Call>> calls;
-  std::vector<uint8_t> plain_run;  // one per state
+  std::vector<TextRun> runs;  // one per state
+  std::vector<TextClass> text_classes;
   int32_t root = 0;
-  int32_t num_states() const { return static_cast<int32_t>(plain_run.size()); }
+  int32_t num_states() const { return static_cast<int32_t>(runs.size()); }
 };
 
 AutomatonParts emit_automaton(const GrammarTree& tree, CompileBudget& budget);

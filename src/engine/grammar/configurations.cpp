@@ -107,11 +107,13 @@ ConfigId Configurations::intern_config(bool complete, bool left_known) {
            std::ranges::equal(items(ConfigId{other}), found_);
   });
   if (id == fresh) {
-    uint8_t plain_run = 0;
-    for (const Item& item : found_)
-      plain_run = std::max(plain_run, automaton_.plain_run[static_cast<size_t>(item.state)]);
+    TextRun longest;
+    for (const Item& item : found_) {
+      const TextRun& run = automaton_.runs[static_cast<size_t>(item.state)];
+      if (run.length > longest.length) longest = run;
+    }
     records_.push_back({static_cast<int64_t>(items_.size()), static_cast<int32_t>(found_.size()), complete,
-                        left_known, plain_run});
+                        left_known, longest});
     items_.insert(items_.end(), found_.begin(), found_.end());
     moves_.resize(moves_.size() + num_classes_, ConfigId::kNotComputed);
   }

@@ -68,7 +68,8 @@ class Configurations {
   bool complete(ConfigId id) const { return record(id).complete; }
   // The text may have ended the frame under which `cut` put an unknown.
   bool left_known(ConfigId id) const { return record(id).left_known; }
-  uint8_t plain_run(ConfigId id) const { return record(id).plain_run; }
+  // Any text of that class and at most that length may follow.
+  TextRun run(ConfigId id) const { return record(id).run; }
   // The only byte that can follow, or -1.
   int only_byte(ConfigId id) const;
 
@@ -97,7 +98,7 @@ class Configurations {
     int64_t begin;
     int32_t count;
     bool complete, left_known;
-    uint8_t plain_run;
+    TextRun run;
     ConfigId cut = ConfigId::kNotComputed;
   };
 

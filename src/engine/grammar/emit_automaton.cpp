@@ -11,9 +11,14 @@
 namespace cheetah {
 namespace {
 
-constexpr int64_t kMaxPlainRun = 254;  // below TokenVocabulary::kNotPlain
+constexpr int64_t kMaxRun = 254;  // below TokenVocabulary::kNotText
 // A body larger than this is not copied for each repetition but made a rule and called.
 constexpr int64_t kLargestCopiedBody = 6;
+
+const CodepointSet& longer_characters() {
+  static const CodepointSet kLonger({{0x80, kLastCodepoint}});
+  return kLonger;
+}
 
 class Emitter {
  public:
@@ -41,17 +46,19 @@ class Emitter {
   int32_t multibyte_rule(const CodepointSet& set, int32_t class_index);
   int32_t body_rule(ExprId body);
   int64_t copy_cost(ExprId id) const;
-  bool takes_any_plain(ExprId id) const;
+  int32_t text_class_of(ExprId id);
 
   const GrammarTree& tree_;
   CompileBudget& budget_;
   AutomatonParts parts_;
   std::map<int32_t, int32_t> multibyte_rules_;  // by class
+  std::map<int32_t, int32_t> text_classes_;     // by class of characters
   std::map<ExprId, int32_t> body_rules_;
   std::deque<std::pair<int32_t, ExprId>> waiting_;  // rules whose body is still to be emitted
 };
 
 AutomatonParts Emitter::run() {
+  parts_.text_classes.emplace_back();  // 0: no characters
   for (const GrammarTree::Rule& rule : tree_.rules()) {
     const int32_t index = add_rule(rule.name);
     if (!rule.body) throw Error(format("grammar: rule \"{}\" is not defined", printable(rule.name)));
@@ -70,7 +77,7 @@ AutomatonParts Emitter::run() {
 int32_t Emitter::add_state() {
   budget_.step();
   budget_.allocate(64);  // a state with its entries in the runtime's tables
-  parts_.plain_run.push_back(0);
+  parts_.runs.emplace_back();
   budget_.check_states(parts_.num_states());
   return parts_.num_states() - 1;
 }
@@ -213,13 +220,25 @@ int64_t Emitter::copy_cost(ExprId id) const {
   return cost;
 }
 
-bool Emitter::takes_any_plain(ExprId id) const {
+// The characters of which one is enough for the whole expression; 0 when it takes more than one character.
+int32_t Emitter::text_class_of(ExprId id) {
   const Expression& expression = tree_[id];
-  if (expression.kind == Kind::kCharacters)
-    return tree_.character_class(expression.index).contains(plain_json_characters());
-  return expression.kind == Kind::kChoice &&
-         std::any_of(expression.children.begin(), expression.children.end(),
-                     [&](ExprId child) { return takes_any_plain(child); });
+  if (expression.kind == Kind::kChoice) {
+    for (const ExprId child : expression.children)
+      if (tree_[child].kind == Kind::kCharacters) return text_class_of(child);
+  }
+  if (expression.kind != Kind::kCharacters) return 0;
+  const auto [known, fresh] =
+      text_classes_.try_emplace(expression.index, static_cast<int32_t>(parts_.text_classes.size()));
+  if (fresh) {
+    const CodepointSet& set = tree_.character_class(expression.index);
+    TextClass text;
+    for (uint8_t c = 1; c < 0x80; ++c)
+      if (set.contains(c)) text.add(c);
+    if (set.contains(longer_characters())) text.add_longer();
+    parts_.text_classes.push_back(text);
+  }
+  return known->second;
 }
 
 int32_t Emitter::body_rule(ExprId body) {
@@ -237,15 +256,15 @@ void Emitter::emit_repeat(const Expression& expression, int32_t from, int32_t to
   const bool endless = max == kUnbounded;
   const int64_t copies = endless ? min : max;
   const bool call = copies > 2 && copy_cost(body) > kLargestCopiedBody;
-  const bool plain = takes_any_plain(body);
+  const int32_t text_class = text_class_of(body);
   const auto emit_body = [&](int32_t before, int32_t after) {
     call ? add_call(before, body_rule(body), after) : emit(body, before, after);
   };
   int32_t at = add_state();
   add_jump(from, at);
   for (int64_t i = 0; i <= copies; ++i) {
-    const int64_t left = endless ? kMaxPlainRun : std::min(kMaxPlainRun, max - i);
-    if (plain) parts_.plain_run[static_cast<size_t>(at)] = static_cast<uint8_t>(left);
+    const int64_t left = endless ? kMaxRun : std::min(kMaxRun, max - i);
+    if (text_class > 0) parts_.runs[static_cast<size_t>(at)] = {static_cast<uint8_t>(left), text_class};
     if (i >= min) add_jump(at, to);
     if (i == copies) break;
     const int32_t next = add_state();
@@ -309,8 +328,14 @@ void Emitter::emit_text(const std::string& trigger, bool through, int32_t from, 
   std::vector<int32_t> state(length);
   for (int32_t& s : state) s = add_state();
   add_jump(from, state[0]);
-  static const CodepointSet kLonger({{0x80, kLastCodepoint}});
-  const int32_t longer = multibyte_rule(kLonger, -1);
+  const int32_t longer = multibyte_rule(longer_characters(), -1);
+  // Text without the trigger's first character cannot hold the trigger.
+  TextClass text;
+  text.add_longer();
+  for (uint8_t c = 1; c < 0x80; ++c)
+    if (c != static_cast<uint8_t>(trigger[0])) text.add(c);
+  parts_.runs[static_cast<size_t>(state[0])] = {kMaxRun, static_cast<int32_t>(parts_.text_classes.size())};
+  parts_.text_classes.push_back(text);
   for (size_t q = 0; q < length; ++q) {
     for (size_t low = 0, high; low < 128; low = high) {
       for (high = low + 1; high < 128 && next[q][high] == next[q][low];) ++high;

@@ -25,7 +25,7 @@ TEST(GrammarVocabulary, TheTrieHoldsEveryTokenOnceAndInOrder) {
   EXPECT_EQ(found, (std::vector<std::string>{"a", "a", "ab", "abc", "b", "x\"", "\xC3\xA9"}));
 }
 
-TEST(GrammarVocabulary, KnowsWhichSubtreesArePlainText) {
+TEST(GrammarVocabulary, KnowsWhichSubtreesAreWholeText) {
   const TokenVocabulary vocabulary({"a", "abc", "x", "x\"", "\xC3", "\xC3\xA9\xC3", "\xFF"}, {});
   std::map<std::string, int> height;
   std::string path;
@@ -33,13 +33,13 @@ TEST(GrammarVocabulary, KnowsWhichSubtreesArePlainText) {
     if (node.depth == 0) break;
     path.resize(node.depth - 1u);
     path.push_back(static_cast<char>(node.byte));
-    height[path] = node.plain_height;
+    height[path] = node.text_height;
   }
   EXPECT_EQ(height["a"], 2);
   EXPECT_EQ(height["abc"], 0);
-  EXPECT_EQ(height["x"], TokenVocabulary::kNotPlain);     // a quote is below
-  EXPECT_EQ(height["\xC3"], TokenVocabulary::kNotPlain);  // inside a character
-  EXPECT_EQ(height["\xC3\xA9"], 1);                       // the start of one more
+  EXPECT_EQ(height["x"], 1);
+  EXPECT_EQ(height["\xC3"], TokenVocabulary::kNotText);  // inside a character
+  EXPECT_EQ(height["\xC3\xA9"], 1);                      // the start of one more
 }
 
 TEST(GrammarState, EndOfTextIsAllowedOnlyWhereTheTextIsComplete) {

@@ -16,6 +16,7 @@ void set_bit(std::span<uint64_t> words, int32_t id) {
 
 TokenMasks::TokenMasks(const Automaton& automaton, const TokenVocabulary& vocabulary)
     : vocabulary_(vocabulary),
+      text_classes_(automaton.text_classes),
       configurations_(automaton),
       path_(TokenVocabulary::kMaxTokenBytes + 1),
       path_left_known_(TokenVocabulary::kMaxTokenBytes + 1) {}
@@ -47,7 +48,9 @@ TokenMasks::Mask TokenMasks::compute(ConfigId cut) {
       i = node.subtree_end;
       continue;
     }
-    if (node.plain_height <= configurations_.plain_run(to)) {
+    const TextRun run = configurations_.run(to);
+    if (node.text_height <= run.length &&
+        vocabulary_.text_below(i).within(text_classes_[static_cast<size_t>(run.text_class)])) {
       accept_ranks(node.first_token, subtree_end_token, mask.words);
       i = node.subtree_end;
       continue;

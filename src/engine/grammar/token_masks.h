@@ -47,6 +47,7 @@ class TokenMasks {
   void try_undecided(const Mask& mask, ConfigId config, const Accept& accept);
 
   const TokenVocabulary& vocabulary_;
+  std::span<const TextClass> text_classes_;
   Configurations configurations_;
   std::unordered_map<int32_t, Mask> masks_;
   int64_t mask_bytes_ = 0;

@@ -7,12 +7,6 @@
 #include "engine/grammar/utf8.h"
 
 namespace cheetah {
-namespace {
-
-// Text that stands for itself inside a JSON string.
-bool plain_byte(uint8_t byte) { return byte >= 0x20 && byte != '"' && byte != '\\'; }
-
-}  // namespace
 
 TokenVocabulary::TokenVocabulary(std::vector<std::string> token_bytes, std::vector<int32_t> eos_ids)
     : token_bytes_(std::move(token_bytes)), eos_ids_(std::move(eos_ids)) {
@@ -21,7 +15,7 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> token_bytes, std::vect
       throw Error(format("vocabulary: end-of-text id {} is outside of 0 to {}", id, size() - 1));
   sort_tokens();
   build_trie();
-  mark_plain_subtrees();
+  mark_text_subtrees();
 }
 
 bool TokenVocabulary::is_eos(int32_t id) const {
@@ -56,39 +50,37 @@ void TokenVocabulary::build_trie() {
     close_to(shared_prefix_[rank]);
     for (size_t i = open.size(); i < text.size(); ++i) {
       open.push_back(static_cast<int32_t>(nodes_.size()));
-      nodes_.push_back({static_cast<uint8_t>(text[i]), static_cast<uint8_t>(i + 1), kNotPlain, 0,
+      nodes_.push_back({static_cast<uint8_t>(text[i]), static_cast<uint8_t>(i + 1), kNotText, 0,
                         static_cast<int32_t>(rank)});
     }
   }
   close_to(0);
   nodes_.push_back(
-      {0, 0, kNotPlain, static_cast<int32_t>(nodes_.size()) + 1, static_cast<int32_t>(ids_by_rank_.size())});
+      {0, 0, kNotText, static_cast<int32_t>(nodes_.size()) + 1, static_cast<int32_t>(ids_by_rank_.size())});
 }
 
-void TokenVocabulary::mark_plain_subtrees() {
+// Children come after their parent: going forwards every path is known, going backwards every subtree.
+void TokenVocabulary::mark_text_subtrees() {
   const size_t count = nodes_.size() - 1;
-  std::vector<Utf8Position> position(count);
-  std::vector<Utf8Position> path(kMaxTokenBytes + 1);
-  std::vector<uint8_t> good(count, 1);
-  for (size_t i = 0; i < count; ++i) {
-    const Utf8Position above = path[nodes_[i].depth - 1u];
-    position[i] = path[nodes_[i].depth] = above.after(nodes_[i].byte);
-    good[i] = plain_byte(nodes_[i].byte) && !position[i].invalid();
-  }
-  // Children come after their parent: going backwards every subtree is known before it is used.
-  std::vector<uint8_t> below_good(count, 1), height(count, 0);
+  std::vector<Utf8Position> position(count), path(kMaxTokenBytes + 1);
   std::vector<int32_t> parent(count, -1), last_at(kMaxTokenBytes + 1, -1);
   for (size_t i = 0; i < count; ++i) {
-    if (nodes_[i].depth > 1) parent[i] = last_at[nodes_[i].depth - 1u];
-    last_at[nodes_[i].depth] = static_cast<int32_t>(i);
+    const size_t depth = nodes_[i].depth;
+    position[i] = path[depth] = path[depth - 1].after(nodes_[i].byte);
+    parent[i] = last_at[depth - 1];
+    last_at[depth] = static_cast<int32_t>(i);
   }
+  std::vector<uint8_t> all_text(count, 1), height(count, 0);
+  text_below_.resize(count);
   for (size_t i = count; i-- > 0;) {
-    if (position[i].at_boundary() && below_good[i]) nodes_[i].plain_height = height[i];
+    if (position[i].at_boundary() && all_text[i]) nodes_[i].text_height = height[i];
     if (parent[i] < 0) continue;
     const auto p = static_cast<size_t>(parent[i]);
-    below_good[p] = below_good[p] && good[i] && below_good[i];
-    const uint8_t starts = position[p].at_boundary() ? 1 : 0;
-    height[p] = std::max<uint8_t>(height[p], static_cast<uint8_t>(height[i] + starts));
+    all_text[p] = all_text[p] && all_text[i] && !position[i].invalid() && nodes_[i].byte != 0;
+    text_below_[p].add(text_below_[i]);
+    const bool starts = position[p].at_boundary();
+    nodes_[i].byte < 0x80 ? text_below_[p].add(nodes_[i].byte) : text_below_[p].add_longer();
+    height[p] = std::max<uint8_t>(height[p], static_cast<uint8_t>(height[i] + (starts ? 1 : 0)));
   }
 }
 
