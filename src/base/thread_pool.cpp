@@ -14,7 +14,12 @@
 namespace cheetah {
 namespace {
 
-constexpr int kSpins = 20000;  // about 50 us: longer than the gap between two kernels of a step
+constexpr int kSpins = 4000;  // about 50 us: longer than the gap between two kernels of a step
+
+// A job's word: generation in the high half, then whether workers may still enter, then how many are inside.
+// Entering and closing are one atomic step each, so a late worker either counts or stays out.
+constexpr uint64_t kOpen = uint64_t{1} << 31;
+constexpr uint64_t kInside = kOpen - 1;
 
 void pause() {
 #if defined(__x86_64__)
@@ -22,6 +27,16 @@ void pause() {
 #else
   std::this_thread::yield();
 #endif
+}
+
+template <class Done>
+void wait_for(Done done) {
+  for (int spins = 0; !done(); ++spins) {
+    if (spins < kSpins)
+      pause();
+    else
+      std::this_thread::yield();
+  }
 }
 
 // The first sibling of each physical core, from sysfs; the core itself where sysfs does not say.
@@ -80,21 +95,30 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::run_erased(Erased call, void* context) {
+void ThreadPool::run_erased(Erased call, void* context, Join join) {
   if (num_threads_ == 1) return call(context, 0);
-  CHEETAH_ASSERT(running_.load(std::memory_order_relaxed) == 0, "two jobs at once in one thread pool");
+  CHEETAH_ASSERT((job_.load(std::memory_order_relaxed) & (kOpen | kInside)) == 0,
+                 "two jobs at once in one thread pool");
   call_ = call;
   context_ = context;
-  running_.store(num_threads_ - 1, std::memory_order_relaxed);
-  generation_.fetch_add(1, std::memory_order_release);
+  finished_.store(0, std::memory_order_relaxed);
+  const uint32_t generation = generation_.load(std::memory_order_relaxed) + 1;
+  job_.store(uint64_t{generation} << 32 | kOpen, std::memory_order_release);
+  generation_.store(generation, std::memory_order_release);
   generation_.notify_all();
   call(context, 0);
-  for (int spins = 0; running_.load(std::memory_order_acquire) != 0; ++spins) {
-    if (spins < kSpins)
-      pause();
-    else
-      std::this_thread::yield();
-  }
+  if (join == Join::kEveryone)
+    wait_for([this] { return finished_.load(std::memory_order_acquire) == num_threads_ - 1; });
+  job_.fetch_and(~kOpen, std::memory_order_acq_rel);
+  wait_for([this] { return (job_.load(std::memory_order_acquire) & kInside) == 0; });
+}
+
+std::optional<uint32_t> ThreadPool::enter_job() {
+  uint64_t job = job_.load(std::memory_order_relaxed);
+  while (job & kOpen)
+    if (job_.compare_exchange_weak(job, job + 1, std::memory_order_acquire, std::memory_order_relaxed))
+      return static_cast<uint32_t>(job >> 32);
+  return std::nullopt;
 }
 
 void ThreadPool::loop(int worker) {
@@ -105,8 +129,12 @@ void ThreadPool::loop(int worker) {
     generation_.wait(seen, std::memory_order_acquire);
     seen = generation_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_relaxed)) return;
+    const std::optional<uint32_t> entered = enter_job();
+    if (!entered) continue;
+    seen = *entered;  // it may be a newer job than the one that woke this worker: never run one twice
     call_(context_, worker);
-    running_.fetch_sub(1, std::memory_order_release);
+    finished_.fetch_add(1, std::memory_order_release);
+    job_.fetch_sub(1, std::memory_order_release);
   }
 }
 

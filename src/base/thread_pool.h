@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -10,8 +11,7 @@ namespace cheetah {
 
 // Fork-join workers for kernels. The calling thread is worker 0; workers 1.. wait between jobs, spinning
 // briefly (a decode step is dozens of jobs, microseconds apart) and then sleeping, so that an idle pool costs
-// nothing. One thread at a time may call run() or parallel_for(). Work is split the same way for the same
-// arguments, so results do not depend on timing.
+// nothing. One thread at a time may call run() or parallel_for().
 class ThreadPool {
  public:
   struct Options {
@@ -31,10 +31,12 @@ class ThreadPool {
   void run(Work&& work) {
     using Target = std::remove_reference_t<Work>;
     run_erased([](void* context, int worker) { (*static_cast<Target*>(context))(worker); },
-               const_cast<void*>(static_cast<const void*>(&work)));
+               const_cast<void*>(static_cast<const void*>(&work)), Join::kEveryone);
   }
 
-  // Splits [0, count) into pieces of `grain` that workers take as they get free; work(begin, end, worker).
+  // Splits [0, count) into pieces of `grain` that workers take as they get free; work(begin, end, worker). A
+  // worker the system has not woken by the time all pieces are taken is not waited for: on a busy machine the
+  // caller does the work.
   template <class Work>
   void parallel_for(int64_t count, int64_t grain, Work&& work) {
     if (count <= 0) return;
@@ -43,25 +45,31 @@ class ThreadPool {
       return;
     }
     next_.store(0, std::memory_order_relaxed);
-    run([&](int worker) {
+    auto take_pieces = [&](int worker) {
       for (;;) {
         const int64_t begin = next_.fetch_add(grain, std::memory_order_relaxed);
         if (begin >= count) return;
         work(begin, begin + grain < count ? begin + grain : count, worker);
       }
-    });
+    };
+    using Target = decltype(take_pieces);
+    run_erased([](void* context, int worker) { (*static_cast<Target*>(context))(worker); }, &take_pieces,
+               Join::kThoseWhoCame);
   }
 
  private:
   using Erased = void (*)(void*, int);
-  void run_erased(Erased call, void* context);
+  enum class Join { kEveryone, kThoseWhoCame };
+  void run_erased(Erased call, void* context, Join join);
   void loop(int worker);
+  std::optional<uint32_t> enter_job();  // the generation of the open job this worker is now in
 
   int num_threads_ = 1;
   Erased call_ = nullptr;
   void* context_ = nullptr;
   alignas(64) std::atomic<uint32_t> generation_{0};  // bumped to start a job
-  alignas(64) std::atomic<int> running_{0};          // workers that have not finished the job
+  alignas(64) std::atomic<uint64_t> job_{0};  // generation, open bit, workers inside: see thread_pool.cpp
+  alignas(64) std::atomic<int> finished_{0};  // workers done with the job
   alignas(64) std::atomic<int64_t> next_{0};
   std::atomic<bool> stopping_{false};
   std::vector<std::thread> workers_;  // last: started when everything above is ready

@@ -36,6 +36,20 @@ TEST(ThreadPool, WakesWorkersThatWentToSleep) {
   EXPECT_EQ(sum.load(), 3);
 }
 
+TEST(ThreadPool, KeepsManyShortJobsOfBothKindsApart) {
+  ThreadPool pool(
+      {.num_threads = 5, .pin = false});  // more threads than cores here: late workers are the rule
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<int> visits(11, 0);
+    pool.parallel_for(11, 1, [&](int64_t begin, int64_t, int) { visits[static_cast<size_t>(begin)]++; });
+    ASSERT_EQ(visits, std::vector<int>(11, 1));
+    if (round % 10) continue;
+    std::vector<int> calls(5, 0);
+    pool.run([&](int worker) { calls[static_cast<size_t>(worker)]++; });
+    ASSERT_EQ(calls, std::vector<int>(5, 1));
+  }
+}
+
 TEST(ThreadPool, FindsAtLeastOneCore) { EXPECT_GE(usable_cores().size(), 1u); }
 
 }  // namespace

@@ -55,5 +55,14 @@ TEST(Buffer, IsAlignedAndZeroed) {
   EXPECT_EQ(buffer.data()[99], std::byte{0});
 }
 
+TEST(Buffer, OfManyMegabytesIsZeroedToItsLastByte) {
+  Buffer buffer((int64_t{9} << 20) + 3);
+  EXPECT_EQ(buffer.data()[buffer.size() - 1], std::byte{0});
+  Buffer moved = std::move(buffer);
+  EXPECT_EQ(buffer.size(), 0);
+  moved = Buffer(5);
+  EXPECT_EQ(moved.size(), 5);
+}
+
 }  // namespace
 }  // namespace cheetah
