@@ -25,7 +25,7 @@ std::vector<RankedMerge> rank_merges(const Vocabulary& vocabulary, const MergeLi
   ranked.reserve(merges.size());
   std::string joined;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
-    const auto& [left, right] = merges[rank];
+    const std::string &left = merges[rank].first, &right = merges[rank].second;
     const auto id_of = [&](std::string_view token) {
       const auto id = vocabulary.find(token);
       if (!id)
