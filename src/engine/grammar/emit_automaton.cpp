@@ -41,6 +41,7 @@ class Emitter {
   void emit_sequence(const Expression& expression, int32_t from, int32_t to);
   void emit_repeat(const Expression& expression, int32_t from, int32_t to);
   void emit_members(const MemberList& list, int32_t from, int32_t to);
+  void emit_graph(const CharacterGraph& graph, int32_t from, int32_t to);
   void emit_text(const std::string& trigger, bool through, int32_t from, int32_t to);
 
   int32_t multibyte_rule(const CodepointSet& set, int32_t class_index);
@@ -128,6 +129,8 @@ void Emitter::emit(ExprId id, int32_t from, int32_t to) {
       return add_call(from, expression.index, to);
     case Kind::kMembers:
       return emit_members(tree_.member_list(expression.index), from, to);
+    case Kind::kGraph:
+      return emit_graph(tree_.graph(expression.index), from, to);
     case Kind::kTextThrough:
       return emit_text(tree_.trigger(expression.index), true, from, to);
     case Kind::kTextWithout:
@@ -204,7 +207,8 @@ int64_t Emitter::copy_cost(ExprId id) const {
   const Expression& expression = tree_[id];
   int64_t cost = 1;
   if (expression.kind == Kind::kMembers || expression.kind == Kind::kRepeat) return kLargestCopiedBody + 1;
-  if (expression.kind == Kind::kTextThrough || expression.kind == Kind::kTextWithout)
+  if (expression.kind == Kind::kGraph || expression.kind == Kind::kTextThrough ||
+      expression.kind == Kind::kTextWithout)
     return kLargestCopiedBody + 1;
   if (expression.kind == Kind::kLiterals) {
     cost = 0;
@@ -311,6 +315,21 @@ void Emitter::emit_members(const MemberList& list, int32_t from, int32_t to) {
   }
   for (size_t c = 0; c < layers; ++c)
     if (static_cast<int64_t>(c) >= list.min) add_jump(here[c], to);
+}
+
+void Emitter::emit_graph(const CharacterGraph& graph, int32_t from, int32_t to) {
+  std::vector<int32_t> state(graph.nodes.size());
+  for (int32_t& s : state) s = add_state();
+  add_jump(from, state[0]);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const CharacterGraph::Node& node = graph.nodes[i];
+    for (const CharacterGraph::Edge& edge : node.edges)
+      emit(edge.characters, state[i], state[static_cast<size_t>(edge.target)]);
+    if (node.run > 0)
+      parts_.runs[static_cast<size_t>(state[i])] = {static_cast<uint8_t>(std::min(node.run, kMaxRun)),
+                                                    text_class_of(node.edges[0].characters)};
+    if (node.final) add_jump(state[i], to);
+  }
 }
 
 // State q: the last q bytes read are the longest beginning of the trigger that ends here (Knuth, Morris,

@@ -63,6 +63,12 @@ ExprId GrammarTree::members(MemberList list) {
   return add({.kind = Expression::Kind::kMembers, .index = append(member_lists_, std::move(list))});
 }
 
+ExprId GrammarTree::graph(CharacterGraph graph) {
+  for (const CharacterGraph::Node& node : graph.nodes)
+    budget_.allocate(static_cast<int64_t>(sizeof(node) + node.edges.size() * sizeof(CharacterGraph::Edge)));
+  return add({.kind = Expression::Kind::kGraph, .index = append(graphs_, std::move(graph))});
+}
+
 ExprId GrammarTree::text(Expression::Kind kind, std::string trigger) {
   return add({.kind = kind, .index = append(triggers_, std::move(trigger))});
 }

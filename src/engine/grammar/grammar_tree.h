@@ -29,6 +29,20 @@ struct MemberList {
   int64_t min = 0, max = kUnbounded;
 };
 
+// States and the characters between them, for what is easier drawn than written. State 0 is the start.
+struct CharacterGraph {
+  struct Edge {
+    ExprId characters;
+    int32_t target;
+  };
+  struct Node {
+    std::vector<Edge> edges;
+    bool final = false;
+    int64_t run = 0;  // so many characters of edges[0] in a row are accepted from here
+  };
+  std::vector<Node> nodes;
+};
+
 struct Expression {
   enum class Kind : uint8_t {
     kEmpty,
@@ -40,6 +54,7 @@ struct Expression {
     kRepeat,       // children[0], min to max times
     kRule,         // rules[index]
     kMembers,      // member_lists[index]
+    kGraph,        // graphs[index]
     kTextThrough,  // any text through the first triggers[index]
     kTextWithout,  // any text in which triggers[index] does not stand
   };
@@ -65,6 +80,7 @@ class GrammarTree {
   ExprId repeat(ExprId body, int64_t min, int64_t max);
   ExprId optional(ExprId body) { return choice({body, empty()}); }
   ExprId members(MemberList list);
+  ExprId graph(CharacterGraph graph);
   ExprId text_through(std::string trigger);
   ExprId text_without(std::string trigger);
 
@@ -85,6 +101,7 @@ class GrammarTree {
     return literal_sets_[static_cast<size_t>(index)];
   }
   const MemberList& member_list(int32_t index) const { return member_lists_[static_cast<size_t>(index)]; }
+  const CharacterGraph& graph(int32_t index) const { return graphs_[static_cast<size_t>(index)]; }
   const std::string& trigger(int32_t index) const { return triggers_[static_cast<size_t>(index)]; }
   CompileBudget& budget() { return budget_; }
 
@@ -97,6 +114,7 @@ class GrammarTree {
   std::vector<CodepointSet> classes_;
   std::vector<std::vector<std::string>> literal_sets_;
   std::vector<MemberList> member_lists_;
+  std::vector<CharacterGraph> graphs_;
   std::vector<std::string> triggers_;
   std::vector<Rule> rules_;
   RuleId root_{};

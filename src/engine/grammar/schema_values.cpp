@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "engine/grammar/bounded_regex.h"
 #include "engine/grammar/regex.h"
 #include "engine/grammar/schema_compiler.h"
 
@@ -82,7 +83,7 @@ ExprId SchemaCompiler::compile_string(const OrderedJson& schema, const SchemaPla
     const Lengths lengths =
         lengths_of(plain, parse_regex(regex, plain, {.in_json_string = false, .search = true}));
     if (lengths.min < min || (max != kUnbounded && (lengths.max == kUnbounded || lengths.max > max)))
-      place.at(keyword).unsupported("its texts may be shorter than minLength or longer than maxLength");
+      return json_.quoted(bounded_json_pattern(regex, min, max, tree_));
     return json_.quoted(parse_regex(regex, tree_, {.in_json_string = true, .search = true}));
   } catch (const Error& error) {
     const std::string_view problem = error.what();

@@ -26,6 +26,7 @@ const std::vector<std::string>& schemas() {
       R"({"type":["string","integer","null"],"maxLength":6,"minimum":5})",
       R"({"type":"object","properties":{"when":{"type":"string","format":"date-time"},"id":{"type":"string","format":"uuid"},"mail":{"type":"string","format":"email"},"ip":{"type":"string","format":"ipv4"},"link":{"type":"string","format":"uri"}},"required":["when","id","mail","ip","link"]})",
       R"({"type":"string","pattern":"^[A-Z]{2}-[0-9]{3,5}(\\.[a-f]+)?$"})",
+      R"({"type":"string","pattern":"^[a-z ]*[0-9]$","minLength":4,"maxLength":20})",
       R"({"type":"array","items":{"type":"array","items":{"type":"boolean"},"maxItems":3},"maxItems":4})",
       R"({"type":"object","properties":{"a":true,"b":{"type":"object"},"c":{"type":"array"}},"required":["a","b","c"]})",
       R"({"type":"object","properties":{"n":{"type":"integer","multipleOf":7},"p":{"type":"number","multipleOf":0.01},"q":{"type":"integer","multipleOf":5,"minimum":-20,"maximum":20},"s":{"type":"string","nullable":true,"maxLength":3}},"required":["n","p","q","s"]})",
