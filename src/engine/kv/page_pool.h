@@ -36,6 +36,9 @@ class PagePool {
   void release(PageIndex page);         // free again when this was the last holder
   int32_t holders(PageIndex page) const { return counts_[static_cast<size_t>(page)]; }
 
+  int32_t sequences(PageIndex page) const {  // holders that are not the prefix cache
+    return holders(page) - cached_[static_cast<size_t>(page)];
+  }
   // One of the holders is the prefix cache, or no longer.
   void mark_cached(PageIndex page, bool cached);
 

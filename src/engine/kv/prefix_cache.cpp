@@ -65,17 +65,25 @@ PrefixMatch PrefixCache::match(std::string_view salt, std::span<const int32_t> t
     pages.insert(pages.end(), node.pages.begin(), node.pages.begin() + count);
   });
   touch(*place.node);
-  return {.ready_tokens = ready * pool_.page_tokens(), .known_tokens = place.pages * pool_.page_tokens()};
+  return {.ready_tokens = ready * pool_.page_tokens(),
+          .known_tokens = place.pages * pool_.page_tokens(),
+          .idle_pages = 0};
 }
 
 PrefixMatch PrefixCache::peek(std::string_view salt, std::span<const int32_t> tokens) const {
   Node* root = find_root(salt);
   if (!root) return {};
-  int64_t ready = 0;
+  int64_t ready = 0, idle = 0;
   const Place place = walk(*root, tokens, [&](const Node& node, int64_t used, int64_t before) {
-    if (ready == before) ready = before + std::min(used, node.ready);
+    if (ready != before) return;
+    const int64_t count = std::min(used, node.ready);
+    ready = before + count;
+    idle += std::count_if(node.pages.begin(), node.pages.begin() + count,
+                          [&](PageIndex page) { return pool_.holders(page) == 1; });
   });
-  return {.ready_tokens = ready * pool_.page_tokens(), .known_tokens = place.pages * pool_.page_tokens()};
+  return {.ready_tokens = ready * pool_.page_tokens(),
+          .known_tokens = place.pages * pool_.page_tokens(),
+          .idle_pages = idle};
 }
 
 void PrefixCache::insert(std::string_view salt, std::span<const int32_t> tokens,

@@ -16,6 +16,7 @@ namespace cheetah {
 struct PrefixMatch {
   int64_t ready_tokens = 0;  // whole pages from the beginning that can be used now
   int64_t known_tokens = 0;  // … that can be used soon: a sequence is computing the rest
+  int64_t idle_pages = 0;    // of the ready ones, held by the cache alone
 
   bool in_flight() const { return known_tokens > ready_tokens; }
 };

@@ -1,0 +1,88 @@
+#include "engine/decision_log.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+
+namespace cheetah {
+namespace {
+
+const char* reason_of(HoldReason reason) {
+  switch (reason) {
+    case HoldReason::kSequencesFull:
+      return "as many sequences run as may";
+    case HoldReason::kTokensSpent:
+      return "the step's tokens or time are spent";
+    case HoldReason::kPagesShort:
+      return "too few pages are free";
+    case HoldReason::kInFlight:
+      return "another sequence is computing its beginning";
+    case HoldReason::kBatchRuns:
+      return "a batch runs to its end first";
+    case HoldReason::kBatchForms:
+      return "the batch waits for more";
+    case HoldReason::kNone:
+      break;
+  }
+  return "nothing holds it";
+}
+
+const char* reason_of(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kDeadline:
+      return "deadline";
+    case FinishReason::kError:
+      break;
+  }
+  return "error";
+}
+
+std::string what_of(const Decision& d) {
+  switch (d.kind) {
+    case DecisionKind::kArrived:
+      return format("arrived with {} tokens", d.tokens);
+    case DecisionKind::kRefused:
+      return "was refused";
+    case DecisionKind::kAdmitted:
+      return format("was admitted: {} tokens, {} of them cached", d.tokens, d.cached);
+    case DecisionKind::kHeldBack:
+      return format("waits: {}", reason_of(d.held));
+    case DecisionKind::kPreempted:
+      return format("was preempted at {} tokens ({}): {}", d.tokens,
+                    d.how == Preemption::kSwap ? "swapped out" : "to be computed again",
+                    d.preempt == PreemptReason::kPagesShort ? "one before it needed pages"
+                                                            : "a higher priority came");
+    case DecisionKind::kForked:
+      return format("became {} choices sharing {} tokens", d.choice, d.tokens);
+    case DecisionKind::kTurned:
+      return format("passed the length where its rotary factors change, at {} tokens: computed again", d.tokens);
+    case DecisionKind::kFinished:
+      break;
+  }
+  return format("finished ({}) with {} tokens", reason_of(d.finish), d.tokens);
+}
+
+}  // namespace
+
+std::string text_of(const Decision& d) {
+  return format("{:.3f} s step {} request {} choice {} {}; {} pages free", d.time_s, d.step,
+                static_cast<uint64_t>(d.request), d.kind == DecisionKind::kForked ? 0 : d.choice, what_of(d),
+                d.free_pages);
+}
+
+std::string DecisionLog::last(int64_t num_decisions) const {
+  const uint64_t have = std::min<uint64_t>(count_, ring_.size());
+  const uint64_t show = std::min<uint64_t>(have, static_cast<uint64_t>(std::max<int64_t>(0, num_decisions)));
+  std::string text;
+  for (uint64_t i = count_ - show; i < count_; ++i)
+    text += text_of(ring_[static_cast<size_t>(i % ring_.size())]) + "\n";
+  return text;
+}
+
+}  // namespace cheetah

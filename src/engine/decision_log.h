@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/request.h"
+#include "engine/scheduler/scheduler.h"
+
+namespace cheetah {
+
+enum class DecisionKind { kArrived, kRefused, kAdmitted, kHeldBack, kPreempted, kForked, kTurned, kFinished };
+
+struct Decision {
+  DecisionKind kind = DecisionKind::kArrived;
+  uint64_t step = 0;
+  double time_s = 0;  // since the engine started
+  RequestId request{};
+  int choice = 0;
+  int64_t tokens = 0;  // of the sequence
+  int64_t cached = 0;  // admitted: of those, found in the prefix cache
+  int64_t free_pages = 0;
+  HoldReason held{};
+  PreemptReason preempt{};
+  Preemption how{};
+  FinishReason finish{};
+};
+
+// The last decisions, oldest overwritten first: plain values, written as text only when someone asks. One
+// thread.
+class DecisionLog {
+ public:
+  explicit DecisionLog(size_t capacity) : ring_(capacity) {}
+  void add(const Decision& decision) { ring_[static_cast<size_t>(count_++ % ring_.size())] = decision; }
+  std::string last(int64_t num_decisions) const;  // one line each, oldest first
+
+ private:
+  std::vector<Decision> ring_;
+  uint64_t count_ = 0;
+};
+
+std::string text_of(const Decision& decision);
+
+}  // namespace cheetah

@@ -1,0 +1,88 @@
+#include "engine/memory_plan.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/table.h"
+#include "hw/cpu.h"
+#include "model/weights.h"
+
+namespace cheetah {
+namespace {
+
+constexpr int64_t kMargin = int64_t{64} << 20;  // for everything that is neither weights, cache nor activations
+
+void check(const EngineConfig& config) {
+  if (config.page_tokens < 8 || config.page_tokens > 128)
+    throw Error(format("a page of {} tokens: expected 8 to 128", config.page_tokens));
+  if (config.kv_dtype != DType::kF32 && config.kv_dtype != DType::kF16 && config.kv_dtype != DType::kBF16)
+    throw Error(format("the cache cannot hold {}: expected F32, F16 or BF16", name_of(config.kv_dtype)));
+  if (config.max_sequences < 1 || config.max_batch_tokens < 1 || config.max_queue < 1)
+    throw Error("the limits on sequences, batch tokens and queue must be at least 1");
+  if (config.max_context < 0 || config.kv_bytes < 0)
+    throw Error("the context and the cache cannot have a negative size");
+  if (!(config.step_target_ms > 0) || !(config.ageing_s > 0))
+    throw Error("the step target and the ageing time must be more than 0");
+}
+
+// Rows of the widest activations of a full step, and the logits of a full batch.
+int64_t activation_bytes(const ModelTraits& traits, const EngineConfig& config) {
+  const int64_t inner = traits.moe.experts > 0
+                            ? traits.moe.top_k * traits.moe.expert_hidden + traits.moe.shared_hidden
+                            : traits.ffn;
+  const int64_t qkv = (traits.heads + 2 * traits.kv_heads) * traits.head_dim;
+  const int64_t width = 6 * traits.hidden + 3 * std::max(inner, traits.ffn) + 3 * qkv;
+  return 4 * (config.max_batch_tokens * width + config.max_sequences * traits.vocab);
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const ModelTraits& traits, int64_t unread_weight_bytes, const EngineConfig& config,
+                       int64_t free_bytes) {
+  check(config);
+  MemoryPlan plan{.config = config, .num_pages = 0, .rows = {}};
+  EngineConfig& resolved = plan.config;
+  resolved.max_batch_tokens = std::max(config.max_batch_tokens, config.max_sequences);
+  const int64_t wanted_context =
+      config.max_context > 0 ? std::min(config.max_context, traits.max_positions) : traits.max_positions;
+  const int64_t page_bytes = config.page_tokens * kv_bytes_per_token(traits, config.kv_dtype);
+  const int64_t activations = activation_bytes(traits, resolved);
+  const int64_t context_pages = (wanted_context + config.page_tokens - 1) / config.page_tokens;
+  if (config.kv_bytes > 0) {
+    plan.num_pages = config.kv_bytes / page_bytes;
+  } else {
+    // Half of what is left: prompts come and go, the machine has other work. One whole context may take all.
+    const int64_t left = std::max<int64_t>(0, free_bytes - unread_weight_bytes - activations - kMargin);
+    const int64_t half = std::max(left / 2 / page_bytes, std::min(context_pages, left / page_bytes));
+    plan.num_pages = std::min(half, context_pages * config.max_sequences);
+  }
+  const auto bytes = [](int64_t count) { return human_bytes(static_cast<double>(count)); };
+  if (plan.num_pages < 1)
+    throw Error(format("no memory is left for the context: {} are free, the weights take {} and one page {}",
+                       bytes(free_bytes), bytes(unread_weight_bytes), bytes(page_bytes)));
+  resolved.max_context = std::min(wanted_context, plan.num_pages * config.page_tokens);
+  resolved.kv_bytes = plan.num_pages * page_bytes;
+  const std::string cut = resolved.max_context < wanted_context
+                              ? format("{} tokens, cut from {} to fit", resolved.max_context, wanted_context)
+                              : format("{} tokens", resolved.max_context);
+  plan.rows = {
+      {"free memory", free_bytes, ""},
+      {"weights still to read", unread_weight_bytes, ""},
+      {"activations", activations,
+       format("{} tokens a step, {} sequences", resolved.max_batch_tokens, resolved.max_sequences)},
+      {"key and value cache", resolved.kv_bytes,
+       format("{} pages of {} tokens, {}", plan.num_pages, config.page_tokens, name_of(config.kv_dtype))},
+      {"one context", context_pages * page_bytes, cut},
+      {"left over", free_bytes - unread_weight_bytes - activations - resolved.kv_bytes, ""}};
+  return plan;
+}
+
+MemoryPlan plan_memory(const Model& model, const EngineConfig& config) {
+  int64_t resident = 0;
+  for (const Buffer& buffer : model.weights().owned) resident += buffer.size();
+  const int64_t unread = std::max<int64_t>(0, model.weight_bytes() - resident);
+  return plan_memory(model.traits(), unread, config, available_memory_bytes());
+}
+
+}  // namespace cheetah
