@@ -54,14 +54,15 @@ std::string what_of(const Decision& d) {
     case DecisionKind::kHeldBack:
       return format("waits: {}", reason_of(d.held));
     case DecisionKind::kPreempted:
-      return format("was preempted at {} tokens ({}): {}", d.tokens,
-                    d.how == Preemption::kSwap ? "swapped out" : "to be computed again",
-                    d.preempt == PreemptReason::kPagesShort ? "one before it needed pages"
-                                                            : "a higher priority came");
+      return format(
+          "was preempted at {} tokens ({}): {}", d.tokens,
+          d.how == Preemption::kSwap ? "swapped out" : "to be computed again",
+          d.preempt == PreemptReason::kPagesShort ? "one before it needed pages" : "a higher priority came");
     case DecisionKind::kForked:
       return format("became {} choices sharing {} tokens", d.choice, d.tokens);
     case DecisionKind::kTurned:
-      return format("passed the length where its rotary factors change, at {} tokens: computed again", d.tokens);
+      return format("passed the length where its rotary factors change, at {} tokens: computed again",
+                    d.tokens);
     case DecisionKind::kFinished:
       break;
   }

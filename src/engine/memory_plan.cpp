@@ -11,7 +11,8 @@
 namespace cheetah {
 namespace {
 
-constexpr int64_t kMargin = int64_t{64} << 20;  // for everything that is neither weights, cache nor activations
+constexpr int64_t kMargin = int64_t{64}
+                            << 20;  // for everything that is neither weights, cache nor activations
 
 void check(const EngineConfig& config) {
   if (config.page_tokens < 8 || config.page_tokens > 128)

@@ -1,5 +1,6 @@
 #include "model/forward.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -16,7 +17,7 @@ void Forward::run(const ForwardBatch& batch, KvPool& pool, std::span<float> logi
   if (rows_ == 0) return;
   embed_tokens(batch);
   for (size_t i = 0; i < traits_.layers.size(); ++i) run_layer(i, batch, pool.layer(static_cast<int64_t>(i)));
-  write_logits(logits);
+  write_outputs(batch, logits);
 }
 
 void Forward::prepare(const ForwardBatch& batch) {
@@ -67,8 +68,8 @@ void Forward::run_layer(size_t index, const ForwardBatch& batch, const PagedKv& 
   else
     attend(in, index, batch, kv);
   const int64_t width = w.attention.o.w.cols;
-  // Past the last layer's attention only rows whose logits are wanted matter.
-  if (index + 1 == traits_.layers.size()) pick_rows(batch.logit_rows, width);
+  // Past the last layer's attention only rows whose outputs are wanted matter.
+  if (index + 1 == traits_.layers.size()) pick_rows(batch, width);
   if (rows_ == 0) return;
   float* branch = branch_.take(rows_ * hidden);
   linear(w.attention.o, attended_, width, {branch, hidden});
@@ -82,13 +83,15 @@ void Forward::run_layer(size_t index, const ForwardBatch& batch, const PagedKv& 
   add_residual(w.mlp_out);
 }
 
-void Forward::pick_rows(std::span<const int64_t> rows, int64_t attended_width) {
-  const auto count = static_cast<int64_t>(rows.size());
+// Those with logits first, then those with hidden states.
+void Forward::pick_rows(const ForwardBatch& batch, int64_t attended_width) {
+  const auto num_logits = std::ssize(batch.logit_rows), count = num_logits + std::ssize(batch.hidden_rows);
   float* x = picked_x_.take(count * traits_.hidden);
   float* attended = picked_attended_.take(count * attended_width);
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t row = rows[static_cast<size_t>(i)];
-    CHEETAH_ASSERT(row >= 0 && row < static_cast<int64_t>(positions_.size()), "a logit row is in the batch");
+    const int64_t row = i < num_logits ? batch.logit_rows[static_cast<size_t>(i)]
+                                       : batch.hidden_rows[static_cast<size_t>(i - num_logits)];
+    CHEETAH_ASSERT(row >= 0 && row < static_cast<int64_t>(positions_.size()), "a wanted row is in the batch");
     std::memcpy(x + i * traits_.hidden, x_ + row * traits_.hidden,
                 static_cast<size_t>(traits_.hidden) * sizeof(float));
     std::memcpy(attended + i * attended_width, attended_ + row * attended_width,
@@ -106,11 +109,19 @@ void Forward::add_residual(const Norm& out_norm) {
   add_scaled(branch, traits_.residual_scale, x_, rows_ * traits_.hidden, context_);
 }
 
-void Forward::write_logits(std::span<float> logits) {
+void Forward::write_outputs(const ForwardBatch& batch, std::span<float> logits) {
   if (rows_ == 0) return;
+  const float* x = normed(weights_.final_norm, x_, normed_.take(rows_ * traits_.hidden));
+  rows_ = std::ssize(batch.logit_rows);
+  const auto num_hidden = std::ssize(batch.hidden_rows) * traits_.hidden;
+  CHEETAH_ASSERT(std::ssize(batch.hidden) >= num_hidden, "room for the hidden states");
+  std::copy_n(x + rows_ * traits_.hidden, num_hidden, batch.hidden.data());
+  if (rows_ > 0) write_logits(x, logits);
+}
+
+void Forward::write_logits(const float* x, std::span<float> logits) {
   const int64_t vocab = traits_.vocab, count = rows_ * vocab;
   CHEETAH_ASSERT(static_cast<int64_t>(logits.size()) >= count, "room for the logits");
-  const float* x = normed(weights_.final_norm, x_, normed_.take(rows_ * traits_.hidden));
   linear(weights_.head, x, traits_.hidden, {logits.data(), vocab});
   const float scale = traits_.logit_scale, cap = traits_.logit_soft_cap;
   if (scale == 1.f && cap == 0.f) return;

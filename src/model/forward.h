@@ -47,9 +47,10 @@ class Forward {
   void prepare(const ForwardBatch& batch);
   void embed_tokens(const ForwardBatch& batch);
   void run_layer(size_t index, const ForwardBatch& batch, const PagedKv& kv);
-  void pick_rows(std::span<const int64_t> rows, int64_t attended_width);
+  void pick_rows(const ForwardBatch& batch, int64_t attended_width);
   void add_residual(const Norm& out_norm);
-  void write_logits(std::span<float> logits);
+  void write_outputs(const ForwardBatch& batch, std::span<float> logits);
+  void write_logits(const float* x, std::span<float> logits);
 
   // forward_attention.cpp: from normed rows to attended_, the heads' outputs side by side.
   void attend(const float* x, size_t index, const ForwardBatch& batch, const PagedKv& kv);
@@ -80,7 +81,7 @@ class Forward {
   const ModelWeights& weights_;
   CpuContext context_;
 
-  int64_t rows_ = 0;  // rows of x_ now: all tokens, and from the last layer's middle those with logits
+  int64_t rows_ = 0;  // rows of x_ now: all tokens, and from the last layer's middle the wanted ones
   std::vector<int32_t> positions_;
   std::vector<RopeGroup> groups_;
   FloatScratch x_buffer_, picked_x_, normed_, qkv_, attended_buffer_, picked_attended_, branch_, inner_;

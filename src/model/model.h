@@ -74,6 +74,8 @@ struct ForwardBatch {
   std::span<const int32_t> tokens;               // of all sequences, one after another
   std::span<const AttentionSequence> sequences;  // cover tokens exactly, in order
   std::span<const int64_t> logit_rows;           // indices into tokens whose logits are wanted
+  std::span<const int64_t> hidden_rows = {};     // … whose final hidden states are wanted
+  std::span<float> hidden = {};                  // [hidden_rows.size(), hidden] f32, after the final norm
 };
 
 // Runs batches on the CPU. Owns the activations, reused from step to step; one thread at a time.

@@ -1,0 +1,157 @@
+#pragma once
+// The engine without its thread: everything a step does, in the order it does it. One thread; time is an
+// argument, so that a test replays any run.
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "engine/decision_log.h"
+#include "engine/engine.h"
+#include "engine/kv/page_bytes.h"
+#include "engine/kv/page_pool.h"
+#include "engine/kv/prefix_cache.h"
+#include "engine/memory_plan.h"
+#include "engine/sampler.h"
+#include "engine/scheduler/scheduler.h"
+#include "engine/sequence.h"
+
+namespace cheetah {
+
+class EngineCore {
+ public:
+  EngineCore(std::shared_ptr<const Model> model, const MemoryPlan& plan, EngineTime now);
+  ~EngineCore();
+
+  void submit(GenerationRequest request, EventSink sink, EngineTime now);
+  void cancel(RequestId id, EngineTime now);
+  void finish_all(FinishReason reason, const std::string& error, EngineTime now);
+  void refuse_new() { refuses_ = true; }
+
+  // One turn. Not `computed`: there was nothing to do before `wake`.
+  struct Turn {
+    bool computed = false;
+    std::optional<EngineTime> wake;
+  };
+  Turn step(EngineTime now);
+
+  bool idle() const { return requests_.empty(); }
+  const EngineConfig& config() const { return config_; }
+  const Model& model() const { return *model_; }
+  EngineStats stats() const;
+  std::string explain_last(int64_t num_decisions) const { return log_.last(num_decisions); }
+  void reset_counters();  // and empties the prefix cache
+  void check_invariants() const;
+
+ private:
+  // One sequence's part of the batch.
+  struct Work {
+    Sequence* sequence = nullptr;
+    int64_t count = 0;        // tokens
+    int64_t logit_begin = 0;  // in logit_rows_
+    int64_t logit_count = 0;  // the prompt's, where wanted, and the last for sampling
+    int64_t hidden_begin = 0;
+    int64_t hidden_count = 0;
+  };
+
+  // core.cpp
+  std::string refusal(const GenerationRequest& request) const;
+  void start_counters();
+  void send_refusal(const GenerationRequest& request, const EventSink& sink, const std::string& why,
+                    EngineTime now);
+  void start_sequence(RequestState& request, int choice);
+  void enqueue(Sequence& sequence);
+  void forget_finished();
+  void expire(EngineTime now);
+  void note(DecisionKind kind, const Sequence& sequence, EngineTime now, Decision decision = {});
+
+  // core_pages.cpp
+  bool admit(Sequence& sequence, EngineTime now);
+  bool swap_in(Sequence& sequence);
+  bool take_pages(int64_t count, std::vector<PageIndex>& pages);
+  bool prepare_pages(Sequence& sequence, int64_t count);
+  void preempt(Sequence& sequence, Preemption how);
+  void release_pages(Sequence& sequence);
+  void keep_in_cache(Sequence& sequence);
+  void withdraw_promise(Sequence& sequence);
+  void publish(Sequence& sequence);
+  void drop_unseen_pages(Sequence& sequence);
+  bool reuses(const Sequence& sequence) const;
+  bool turns_long(int64_t tokens) const;
+  std::span<const int32_t> reusable_tokens(const Sequence& sequence) const;
+  const std::string& salt_of(const Sequence& sequence) const;
+
+  // core_step.cpp
+  void build_views(EngineTime now);
+  RunningSequence view_running(const Sequence& sequence, bool tight) const;
+  WaitingSequence view_waiting(const Sequence& sequence, bool look_up, EngineTime now) const;
+  void apply_plan(EngineTime now);
+  void add_work(Sequence& sequence, int64_t count);
+  void run_batch();
+  void commit_batch(EngineTime now);
+  void observe_step(EngineTime begin, EngineTime end);
+
+  // core_tokens.cpp
+  void collect_prompt_logprobs(const Work& work);
+  void collect_hidden(const Work& work);
+  void fork(RequestState& request, EngineTime now);
+  void add_jobs(const Work& work, EngineTime now);
+  void add_job(Sequence& sequence, std::span<const float> logits);
+  void take_token(Sequence& sequence, SampleJob& job, EngineTime now);
+  void append_token(Sequence& sequence, GeneratedToken&& token, EngineTime now);
+  void observe_token(Sequence& sequence, EngineTime now);
+  bool is_end(const Sequence& sequence, int32_t id) const;
+  void finish(Sequence& sequence, FinishReason reason, EngineTime now, const std::string& error = "");
+  void finish_request(RequestState& request, FinishReason reason, EngineTime now,
+                      const std::string& error = "");
+  void close_event(Sequence& sequence, FinishReason reason, EngineTime now);
+  void send_best(RequestState& request);
+  void send(Sequence& sequence);
+  void count_finished(const RequestState& request, FinishReason reason);
+
+  std::span<const float> logits_row(int64_t row) const;
+
+  std::shared_ptr<const Model> model_;  // shared with the server, which names and inspects it
+  EngineConfig config_;
+  SchedulerConfig scheduling_;
+  EngineTime start_;
+  ThreadPool threads_;
+  CpuRunner runner_;
+  KvPool kv_;
+  PageBytes bytes_;
+  PagePool pool_;
+  PrefixCache cache_;
+  Sampler sampler_;
+  GrammarRuntime grammars_;
+  StepTimeLearner learner_;
+  DecisionLog log_;
+  EngineStats stats_;
+  int64_t window_ = 0;  // the widest, when every layer has one: what lies before it is never read again
+  bool refuses_ = false;
+  uint64_t num_requests_ = 0;
+
+  std::map<RequestId, std::unique_ptr<RequestState>> requests_;
+  std::vector<Sequence*> running_;
+  std::vector<Sequence*> waiting_;  // by rank
+  bool any_finished_ = false;
+  Sequence* last_held_ = nullptr;  // the log says once why one waits
+  HoldReason last_hold_{};
+
+  // Reused from step to step.
+  std::vector<RunningSequence> running_views_;
+  std::vector<WaitingSequence> waiting_views_;
+  StepPlan plan_;
+  std::vector<Sequence*> was_running_, was_waiting_;  // as the plan numbers them
+  std::vector<Work> works_;
+  std::vector<int32_t> batch_tokens_;
+  std::vector<AttentionSequence> batch_sequences_;
+  std::vector<int64_t> logit_rows_, hidden_rows_;
+  std::vector<float> logits_, hidden_;
+  std::vector<SampleJob> jobs_;
+  std::vector<Sequence*> job_owners_;
+  StepShape shape_;
+};
+
+}  // namespace cheetah

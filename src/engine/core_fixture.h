@@ -1,0 +1,150 @@
+#pragma once
+// For tests: a small model, an engine core driven by hand, and one-by-one generation to compare with.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/core.h"
+#include "model/generation.h"
+
+namespace cheetah {
+
+inline std::shared_ptr<const Model> load_quietly(const std::string& path) {
+  LoadOptions options;
+  options.show_progress = false;
+  return Model::load(std::string(CHEETAH_SOURCE_DIR) + "/" + path, options);
+}
+
+inline std::shared_ptr<const Model> small_model() {
+  static const std::shared_ptr<const Model> model =
+      load_quietly("models/cub-1m");  // loaded once for all tests
+  return model;
+}
+
+// What a request has got so far, its events joined.
+struct Received {
+  struct Choice {
+    std::vector<int32_t> tokens;
+    std::vector<float> logprobs;
+    std::string text;
+    std::string stop_string;
+    std::optional<FinishReason> finish;
+    int64_t completion_tokens = 0;
+  };
+  std::map<int, Choice> choices;
+  std::string error;
+  bool done = false;
+  int64_t cached_tokens = 0;
+  RequestTimes times;
+  std::vector<float> embedding;
+  std::vector<GeneratedToken> prompt_logprobs;
+
+  void add(GenerationEvent&& event) {
+    EXPECT_FALSE(done) << "nothing follows the last event";
+    Choice& choice = choices[event.choice];
+    EXPECT_FALSE(choice.finish) << "nothing follows a choice's last event";
+    for (const GeneratedToken& token : event.tokens) {
+      choice.tokens.push_back(token.id);
+      choice.logprobs.push_back(token.logprob);
+    }
+    choice.text += event.text;
+    done = event.done;
+    if (!event.finish) return;
+    choice.finish = event.finish;
+    choice.stop_string = event.stop_string;
+    choice.completion_tokens = event.completion_tokens;
+    error = event.error;
+    cached_tokens = event.cached_tokens;
+    times = event.times;
+    embedding = event.embedding;
+    prompt_logprobs = event.prompt_logprobs;
+  }
+};
+
+inline EngineConfig small_config(int64_t num_pages, const Model& model) {
+  EngineConfig config;
+  config.threads = 2;
+  config.kv_dtype = DType::kF32;
+  config.page_tokens = 8;
+  config.kv_bytes = num_pages * 8 * kv_bytes_per_token(model.traits(), config.kv_dtype);
+  config.max_sequences = 8;
+  config.max_batch_tokens = 64;
+  return config;
+}
+
+// An engine core whose turns a test takes.
+class CoreDriver {
+ public:
+  explicit CoreDriver(const EngineConfig& config, std::shared_ptr<const Model> model = small_model())
+      : core(model, plan_memory(model->traits(), 0, config, int64_t{8} << 30), EngineTime{}) {}
+
+  RequestId submit(GenerationRequest request) {
+    request.id = RequestId{++last_id};
+    received[request.id];
+    core.submit(
+        std::move(request),
+        [this](GenerationEvent&& event) { received[event.request].add(std::move(event)); }, now);
+    return RequestId{last_id};
+  }
+  void step() {
+    now += std::chrono::milliseconds(1);
+    core.step(now);
+    core.check_invariants();
+  }
+  void run() {
+    for (int64_t steps = 0; !core.idle(); ++steps) {
+      ASSERT_LT(steps, 200000) << core.explain_last(20);
+      step();
+    }
+  }
+  Received generate(GenerationRequest request) {
+    const RequestId id = submit(std::move(request));
+    run();
+    return received[id];
+  }
+
+  EngineCore core;
+  std::map<RequestId, Received> received;
+  EngineTime now{};
+  uint64_t last_id = 0;
+};
+
+inline std::vector<int32_t> random_prompt(int64_t length, uint64_t seed) {
+  Philox random(seed);
+  std::vector<int32_t> tokens;
+  const auto vocab = static_cast<uint32_t>(small_model()->traits().vocab);
+  for (int64_t i = 0; i < length; ++i) tokens.push_back(static_cast<int32_t>(random.next_u32() % vocab));
+  return tokens;
+}
+
+// The plain loop: one sequence, a cache of its own.
+class OneByOne {
+ public:
+  explicit OneByOne(const EngineConfig& config, std::shared_ptr<const Model> model = small_model())
+      : model_(std::move(model)),
+        threads_({.num_threads = 2}),
+        runner_(*model_, CpuContext{threads_, config.precision}),
+        pool_(model_->traits(), config.kv_dtype, (model_->traits().max_positions + 15) / 16) {}
+
+  GenerationResult generate(const GenerationRequest& request) {
+    CachedSequence sequence(*model_, runner_, pool_);
+    return cheetah::generate(*model_, sequence, request.prompt,
+                             {.max_tokens = request.max_tokens,
+                              .sampling = request.sampling,
+                              .seed = request.seed,
+                              .ignore_end = request.ignore_eos,
+                              .stops = request.stop},
+                             [](std::string_view) { return true; });
+  }
+
+ private:
+  std::shared_ptr<const Model> model_;
+  ThreadPool threads_;
+  CpuRunner runner_;
+  KvPool pool_;
+};
+
+}  // namespace cheetah

@@ -1,0 +1,223 @@
+// One turn of the engine: what runs and waits becomes a plan, the plan a batch, the batch tokens.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/core.h"
+
+namespace cheetah {
+namespace {
+
+// As many of the waiting are looked up in the prefix cache in one step: more could not be admitted soon.
+constexpr size_t kLookAhead = 32;
+// Rows of logits of a prompt whose logprobs are wanted: each is as long as the vocabulary.
+constexpr int64_t kLogitChunk = 128;
+// When nothing can run although something waits, the engine looks again after this long.
+constexpr auto kRetry = std::chrono::milliseconds(1);
+constexpr double kRateMemory_s = 5;
+
+double seconds_between(EngineTime from, EngineTime to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+EngineCore::Turn EngineCore::step(EngineTime now) {
+  expire(now);
+  if (requests_.empty()) return {};
+  build_views(now);
+  plan_step({.running = running_views_,
+             .waiting = waiting_views_,
+             .free_pages = pool_.num_free() + pool_.use().idle,
+             .time = learner_.model()},
+            scheduling_, plan_);
+  apply_plan(now);
+  if (works_.empty()) {
+    const auto pause = plan_.wake_in_s ? std::chrono::duration_cast<EngineTime::duration>(
+                                             std::chrono::duration<double>(*plan_.wake_in_s))
+                                       : EngineTime::duration(kRetry);
+    return {.computed = false, .wake = now + pause};
+  }
+  const EngineTime begin = std::chrono::steady_clock::now();
+  run_batch();
+  commit_batch(begin);
+  const EngineTime end = std::chrono::steady_clock::now();
+  observe_step(begin, end);
+  forget_finished();
+  return {.computed = true, .wake = std::nullopt};
+}
+
+void EngineCore::build_views(EngineTime now) {
+  was_running_ = running_;
+  was_waiting_ = waiting_;
+  running_views_.clear();
+  waiting_views_.clear();
+  const bool tight = pool_.num_free() + pool_.use().idle < 2 * std::ssize(running_) + 8;
+  for (const Sequence* sequence : running_) running_views_.push_back(view_running(*sequence, tight));
+  for (size_t i = 0; i < waiting_.size(); ++i)
+    waiting_views_.push_back(view_waiting(*waiting_[i], i < kLookAhead, now));
+}
+
+RunningSequence EngineCore::view_running(const Sequence& sequence, bool tight) const {
+  const RequestState& request = *sequence.request;
+  const auto next = static_cast<size_t>(sequence.computed / pool_.page_tokens());
+  const bool shared = next < sequence.pages.size() && pool_.sequences(sequence.pages[next]) > 1;
+  int64_t freed = std::ssize(sequence.pages);
+  if (tight)  // what others hold too would not come back
+    freed = std::count_if(sequence.pages.begin() + sequence.dropped_pages, sequence.pages.end(),
+                          [&](PageIndex page) { return pool_.sequences(page) == 1; });
+  return {.rank = sequence.rank,
+          .priority = request.request.priority,
+          .computed = sequence.computed,
+          .pending = sequence.pending(),
+          .decoding = sequence.num_generated > 0 && sequence.pending() == 1,
+          .held_pages = std::ssize(sequence.pages),
+          .freed_pages = freed,
+          .copies_page = shared,
+          .num_sequences = request.forked() ? 1 : request.request.best_of,
+          .max_chunk = request.request.prompt_logprobs && request.needs_all_rows() ? kLogitChunk : 0,
+          .whole = sequence.long_factors && sequence.pending() > 1};
+}
+
+WaitingSequence EngineCore::view_waiting(const Sequence& sequence, bool look_up, EngineTime now) const {
+  const RequestState& request = *sequence.request;
+  const auto total = std::ssize(sequence.tokens);
+  WaitingSequence view{.rank = sequence.rank,
+                       .priority = request.request.priority,
+                       .tokens = total,
+                       .new_pages = pool_.pages_for(std::min(total + 1, config_.max_context)),
+                       .num_sequences = request.forked() ? 1 : request.request.best_of,
+                       .waited_s = seconds_between(request.times.arrived, now)};
+  if (sequence.swapped_pages > 0) {
+    view.cached = sequence.computed;
+    view.new_pages = std::max(view.new_pages, sequence.swapped_pages);
+    return view;
+  }
+  const bool is_long = turns_long(total);
+  view.whole = is_long;
+  view.max_chunk = request.request.prompt_logprobs && request.needs_all_rows() ? kLogitChunk : 0;
+  if (look_up && reuses(sequence)) {
+    const PrefixMatch match = cache_.peek(request.salts[is_long], reusable_tokens(sequence));
+    view.cached = match.ready_tokens;
+    view.blocked = match.in_flight();
+    view.new_pages += match.idle_pages - match.ready_tokens / pool_.page_tokens();
+  }
+  return view;
+}
+
+void EngineCore::apply_plan(EngineTime now) {
+  works_.clear();
+  batch_tokens_.clear();
+  batch_sequences_.clear();
+  logit_rows_.clear();
+  hidden_rows_.clear();
+  shape_ = {};
+  for (const StepPlan::Preempted& preempted : plan_.preemptions) {
+    Sequence& sequence = *was_running_[static_cast<size_t>(preempted.index)];
+    ++stats_.preemptions;
+    std::erase(running_, &sequence);
+    preempt(sequence, preempted.how);
+    note(DecisionKind::kPreempted, sequence, now, {.preempt = preempted.reason, .how = preempted.how});
+  }
+  for (const StepPlan::Chunk& chunk : plan_.decodes)
+    add_work(*was_running_[static_cast<size_t>(chunk.index)], chunk.tokens);
+  for (const StepPlan::Chunk& chunk : plan_.prefills)
+    add_work(*was_running_[static_cast<size_t>(chunk.index)], chunk.tokens);
+  for (const StepPlan::Chunk& chunk : plan_.admissions) {
+    Sequence& sequence = *was_waiting_[static_cast<size_t>(chunk.index)];
+    if (!admit(sequence, now)) continue;
+    std::erase(waiting_, &sequence);
+    running_.push_back(&sequence);
+    sequence.status = SequenceStatus::kRunning;
+    RequestState& request = *sequence.request;
+    if (!std::exchange(request.was_scheduled, true)) {
+      request.times.scheduled = now;
+      stats_.queue_s.observe(seconds_between(request.times.arrived, now));
+      stats_.prompt_tokens += static_cast<uint64_t>(request.num_prompt());
+    }
+    if (chunk.tokens > 0)
+      add_work(sequence,
+               sequence.long_factors ? sequence.pending() : std::min(chunk.tokens, sequence.pending()));
+  }
+  if (plan_.held_back == HoldReason::kNone || waiting_.empty()) return;
+  if (std::exchange(last_held_, waiting_.front()) == waiting_.front() && last_hold_ == plan_.held_back)
+    return;
+  last_hold_ = plan_.held_back;
+  note(DecisionKind::kHeldBack, *waiting_.front(), now, {.held = plan_.held_back});
+}
+
+void EngineCore::add_work(Sequence& sequence, int64_t count) {
+  if (!prepare_pages(sequence, count)) return;
+  const RequestState& request = *sequence.request;
+  const auto row = std::ssize(batch_tokens_);
+  const int64_t from = sequence.computed, end = from + count;
+  Work work{.sequence = &sequence,
+            .count = count,
+            .logit_begin = std::ssize(logit_rows_),
+            .hidden_begin = std::ssize(hidden_rows_)};
+  const bool completes = end == std::ssize(sequence.tokens);
+  if (request.request.prompt_logprobs && request.needs_all_rows())
+    for (int64_t p = from; p < std::min(end, request.num_prompt() - 1); ++p)
+      logit_rows_.push_back(row + p - from);
+  if (completes && !request.embeds()) logit_rows_.push_back(row + count - 1);
+  if (request.request.pooling == Pooling::kMean)
+    for (int64_t i = 0; i < count; ++i) hidden_rows_.push_back(row + i);
+  if (request.request.pooling == Pooling::kLast && completes) hidden_rows_.push_back(row + count - 1);
+  work.logit_count = std::ssize(logit_rows_) - work.logit_begin;
+  work.hidden_count = std::ssize(hidden_rows_) - work.hidden_begin;
+  batch_tokens_.insert(batch_tokens_.end(), sequence.tokens.begin() + from, sequence.tokens.begin() + end);
+  batch_sequences_.push_back(
+      {.pages = sequence.pages, .context_tokens = end, .query_begin = row, .query_count = count});
+  shape_.add(count, from);
+  works_.push_back(work);
+}
+
+void EngineCore::run_batch() {
+  const ModelTraits& traits = model_->traits();
+  const size_t num_logits = logit_rows_.size() * static_cast<size_t>(traits.vocab);
+  const size_t num_hidden = hidden_rows_.size() * static_cast<size_t>(traits.hidden);
+  if (logits_.size() < num_logits) logits_.resize(num_logits);
+  if (hidden_.size() < num_hidden) hidden_.resize(num_hidden);
+  runner_.forward({.tokens = batch_tokens_,
+                   .sequences = batch_sequences_,
+                   .logit_rows = logit_rows_,
+                   .hidden_rows = hidden_rows_,
+                   .hidden = hidden_},
+                  kv_, logits_);
+}
+
+void EngineCore::commit_batch(EngineTime now) {
+  jobs_.clear();
+  job_owners_.clear();
+  for (const Work& work : works_) {
+    Sequence& sequence = *work.sequence;
+    sequence.computed += work.count;
+    publish(sequence);
+    drop_unseen_pages(sequence);
+    collect_prompt_logprobs(work);
+    collect_hidden(work);
+    if (sequence.pending() == 0) add_jobs(work, now);
+  }
+  sampler_.run(jobs_, threads_);
+  const EngineTime sampled = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < jobs_.size(); ++i) take_token(*job_owners_[i], jobs_[i], sampled);
+}
+
+std::span<const float> EngineCore::logits_row(int64_t row) const {
+  const auto vocab = static_cast<size_t>(model_->traits().vocab);
+  return std::span(logits_).subspan(static_cast<size_t>(row) * vocab, vocab);
+}
+
+void EngineCore::observe_step(EngineTime begin, EngineTime end) {
+  const double seconds = seconds_between(begin, end);
+  learner_.observe(shape_, seconds);
+  ++stats_.steps;
+  stats_.last_step_ms = seconds * 1000;
+  stats_.last_batch_tokens = shape_.tokens;
+  stats_.last_batch_sequences = std::ssize(works_);
+  stats_.step_tokens.observe(static_cast<double>(shape_.tokens));
+  const double rate = static_cast<double>(shape_.tokens) / std::max(seconds, 1e-6);
+  const double weight = stats_.steps == 1 ? 1 : 1 - std::exp(-seconds / kRateMemory_s);
+  stats_.drain_tokens_per_s += weight * (rate - stats_.drain_tokens_per_s);
+}
+
+}  // namespace cheetah

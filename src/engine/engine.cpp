@@ -1,0 +1,171 @@
+#include "engine/engine.h"
+
+#include <functional>
+#include <future>
+#include <thread>
+#include <variant>
+
+#include "base/mailbox.h"
+#include "base/random.h"
+#include "engine/core.h"
+
+namespace cheetah {
+namespace {
+
+EngineTime now() { return std::chrono::steady_clock::now(); }
+
+struct Submit {
+  GenerationRequest request;
+  EventSink sink;
+};
+struct Cancel {
+  RequestId id;
+};
+struct Ask {  // something to do between two steps
+  std::function<void(EngineCore&)> question;
+};
+struct WhenIdle {  // called once nothing runs or waits
+  std::function<void()> tell;
+};
+using Command = std::variant<Submit, Cancel, Ask, WhenIdle>;
+
+// Ids of the engine's own requests, far from those of people.
+constexpr uint64_t kOwnIds = ~uint64_t{0} - 16;
+
+}  // namespace
+
+// The thread and the way to it. Only the thread touches core_ once it runs.
+struct Engine::State {
+  State(std::shared_ptr<const Model> model, const MemoryPlan& plan)
+      : core(std::move(model), plan, now()), config(core.config()), thread([this] { loop(); }) {}
+  ~State() {
+    inbox.close();
+    thread.join();
+  }
+
+  void loop() {
+    std::vector<Command> commands;
+    for (;;) {
+      inbox.take_all(commands);
+      for (Command& command : commands) handle(command);
+      if (inbox.closed()) break;
+      if (core.idle()) {
+        for (const auto& tell : std::exchange(when_idle, {})) tell();
+        inbox.wait();
+        continue;
+      }
+      const EngineCore::Turn turn = take_turn();
+      if (!turn.computed && turn.wake && !core.idle()) inbox.wait_until(*turn.wake);
+    }
+    core.finish_all(FinishReason::kCancelled, "", now());
+    inbox.take_all(commands);  // posted before the box closed: nobody waits in vain
+    for (Command& command : commands) handle(command);
+    core.finish_all(FinishReason::kCancelled, "", now());
+    for (const auto& tell : when_idle) tell();
+  }
+
+  // What a step throws (memory, a bug in a request's path) ends the requests in it, not the engine.
+  EngineCore::Turn take_turn() {
+    try {
+      return core.step(now());
+    } catch (const std::exception& error) {
+      core.finish_all(FinishReason::kError, std::string("the engine failed: ") + error.what(), now());
+      return {};
+    }
+  }
+
+  void handle(Command& command) {
+    if (auto* submit = std::get_if<Submit>(&command))
+      core.submit(std::move(submit->request), std::move(submit->sink), now());
+    else if (const auto* cancel = std::get_if<Cancel>(&command))
+      core.cancel(cancel->id, now());
+    else if (const auto* ask = std::get_if<Ask>(&command))
+      ask->question(core);
+    else
+      when_idle.push_back(std::move(std::get<WhenIdle>(command).tell));
+  }
+
+  // Runs `question` on the engine thread between two steps and waits for its answer.
+  template <class Question>
+  auto ask(Question question) {
+    using Answer = decltype(question(core));
+    auto promise = std::make_shared<std::promise<Answer>>();  // shared: the caller and the command
+    auto answer = promise->get_future();
+    inbox.post(Ask{[promise, question](EngineCore& engine) { promise->set_value(question(engine)); }});
+    return answer.get();
+  }
+
+  EngineCore core;
+  const EngineConfig config;
+  Mailbox<Command> inbox;
+  std::vector<std::function<void()>> when_idle;
+  std::thread thread;  // last: everything above is ready when it starts
+};
+
+Engine::Engine(std::shared_ptr<const Model> model, const EngineConfig& config) {
+  const MemoryPlan plan = plan_memory(*model, config);
+  state_ = std::make_unique<State>(std::move(model), plan);
+}
+
+Engine::~Engine() = default;
+
+void Engine::submit(GenerationRequest request, EventSink sink) {
+  state_->inbox.post(Submit{std::move(request), std::move(sink)});
+}
+
+void Engine::cancel(RequestId id) { state_->inbox.post(Cancel{id}); }
+
+// Prompts of several lengths and a few tokens each, so that the step times are known too.
+void Engine::warm_up() {
+  const int64_t room = std::max<int64_t>(1, state_->config.max_context - 4);
+  uint64_t id = kOwnIds;
+  for (const int64_t length : {1, 16, 64, 128, 256}) {
+    GenerationRequest request;
+    request.id = RequestId{id++};
+    request.cache_salt = "warm-up";
+    request.max_tokens = 4;
+    request.ignore_eos = true;
+    Philox random(static_cast<uint64_t>(length));
+    for (int64_t i = 0; i < std::min(length, room); ++i)
+      request.prompt.push_back(
+          static_cast<int32_t>(random.next_u32() % static_cast<uint32_t>(model().traits().vocab)));
+    std::promise<void> done;
+    submit(std::move(request), [&done](GenerationEvent&& event) {
+      if (event.done) done.set_value();
+    });
+    done.get_future().wait();
+  }
+  state_->ask([](EngineCore& core) {
+    core.reset_counters();
+    return true;
+  });
+}
+
+void Engine::drain(std::chrono::milliseconds limit) {
+  state_->ask([](EngineCore& core) {
+    core.refuse_new();
+    return true;
+  });
+  auto promise = std::make_shared<std::promise<void>>();  // shared: it may outlive this wait
+  auto idle = promise->get_future();
+  state_->inbox.post(WhenIdle{[promise] { promise->set_value(); }});
+  if (idle.wait_for(limit) == std::future_status::ready) return;
+  state_->ask([](EngineCore& core) {
+    core.finish_all(FinishReason::kCancelled, "", now());
+    return true;
+  });
+}
+
+EngineStats Engine::stats() const {
+  return state_->ask([](EngineCore& core) { return core.stats(); });
+}
+
+std::string Engine::explain_last(int64_t num_decisions) const {
+  return state_->ask([num_decisions](EngineCore& core) { return core.explain_last(num_decisions); });
+}
+
+const EngineConfig& Engine::config() const { return state_->config; }
+
+const Model& Engine::model() const { return state_->core.model(); }
+
+}  // namespace cheetah

@@ -1,0 +1,83 @@
+#pragma once
+// What the engine knows of a request and of each of its choices. Plain state of the engine thread.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/grammar/grammar.h"
+#include "engine/kv/page_pool.h"
+#include "engine/request.h"
+#include "engine/scheduler/scheduler.h"
+#include "engine/stop_matcher.h"
+#include "model/tokenizer/tokenizer.h"
+
+namespace cheetah {
+
+struct RequestState;
+
+enum class SequenceStatus { kWaiting, kRunning, kDone };
+
+// One choice: its tokens and how many of them have keys and values in `pages`. While it waits after a swap,
+// those are in `swapped` instead.
+struct Sequence {
+  RequestState* request = nullptr;
+  int choice = 0;
+  Rank rank;
+  SequenceStatus status = SequenceStatus::kWaiting;
+  std::vector<int32_t> tokens;  // prompt and generated
+  int64_t num_generated = 0;
+  int64_t computed = 0;
+  std::vector<PageIndex> pages;
+  int64_t dropped_pages = 0;  // of the first ones, out of every layer's window; their entries mean nothing
+  int64_t in_flight = 0;      // tokens that the prefix cache has been promised
+  bool long_factors = false;  // its keys are turned by longrope's long factors
+  std::vector<std::byte> swapped;
+  int64_t swapped_pages = 0;
+
+  std::optional<GrammarState> grammar;
+  std::vector<uint64_t> mask;
+  std::optional<StreamDecoder> decoder;  // none: the model has no tokenizer
+  StopMatcher stop;
+  double logprob_sum = 0;
+  EngineTime last_token{};
+  GenerationEvent event;  // what was not sent yet
+
+  Sequence(RequestState& owner, int index);
+  int64_t pending() const { return std::ssize(tokens) - computed; }
+};
+
+struct RequestState {
+  GenerationRequest request;
+  EventSink sink;
+  uint64_t number = 0;  // in order of arrival
+  RequestTimes times;
+  bool was_scheduled = false;
+  std::vector<std::unique_ptr<Sequence>> choices;  // one until the prompt is computed, then best_of
+  int num_finished = 0;
+  int64_t cached_tokens = 0;
+  std::vector<int32_t> end_ids;  // that end a choice
+  std::string salts[2];          // of the prefix cache, for short and long factors
+  std::vector<double> pooled;    // sum of hidden states
+  std::vector<float> embedding;
+  std::vector<GeneratedToken> prompt_logprobs;
+
+  int64_t num_prompt() const { return std::ssize(request.prompt); }
+  bool embeds() const { return request.pooling != Pooling::kNone; }
+  bool forked() const { return std::ssize(choices) == request.best_of; }
+  bool holds_events() const { return request.best_of > request.n; }  // until all choices can be compared
+  // Every position's output is wanted, so no computed page helps.
+  bool needs_all_rows() const {
+    return request.pooling == Pooling::kMean ||
+           (request.prompt_logprobs && std::ssize(prompt_logprobs) < num_prompt());
+  }
+};
+
+inline Sequence::Sequence(RequestState& owner, int index)
+    : request(&owner),
+      choice(index),
+      tokens(owner.request.prompt),
+      stop(owner.request.stop, owner.request.include_stop_in_text) {}
+
+}  // namespace cheetah
