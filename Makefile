@@ -21,9 +21,12 @@ portable: setup
 	@cmake --preset portable
 	@cmake --build --preset portable -j $(JOBS) --target cheetah
 
-debug asan tsan fuzz: setup
+debug asan tsan: setup
 	@cmake --preset $@
 	@cmake --build --preset $@ -j $(JOBS)
+
+fuzz: setup
+	@scripts/fuzz.sh
 
 format:
 	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format -i

@@ -9,7 +9,7 @@ shift || true
 
 cmake --preset fuzz >build-fuzz-configure.log || { cat build-fuzz-configure.log; exit 1; }
 rm -f build-fuzz-configure.log
-cmake --build --preset fuzz --target fuzzers -j "$(nproc)"
+cmake --build --preset fuzz --target fuzzers -j "$(nproc)" >build-fuzz/build.log || { cat build-fuzz/build.log; exit 1; }
 
 fuzz_one() {
   local name=$1 seconds=$2 log=build-fuzz/$1.log

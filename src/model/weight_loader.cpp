@@ -210,9 +210,10 @@ const float* WeightLoader::vector(const std::string& name, const Shape& shape) {
 
 void WeightLoader::finish(const std::vector<std::string>& ignored) {
   for (const auto& [name, view] : source_.tensors) {
-    const bool expected = used_.contains(name) || std::ranges::any_of(ignored, [&](const std::string& part) {
-                            return name.find(part) != std::string::npos;
-                          });
+    const bool expected =
+        used_.contains(name) || std::ranges::any_of(ignored, [&name = name](const std::string& part) {
+          return name.find(part) != std::string::npos;
+        });
     if (!expected) problem(format("unexpected \"{}\" {}", printable(name), view.shape.text()));
   }
   if (problems_.empty()) return;
