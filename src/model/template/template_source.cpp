@@ -77,20 +77,23 @@ TemplateSource from_directory(const std::string& directory, bool has_tools) {
   if (take_field(config, path_of("tokenizer_config.json"), has_tools, source)) return source;
   if (take_field(json_of("chat_template.json"), path_of("chat_template.json"), has_tools, source))
     return source;
-  throw Error(format(
-      "{}: the model has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json)",
-      directory));
+  return source;
 }
 
-TemplateSource from_gguf(const std::string& path, bool has_tools) {
-  const GgufFile file = GgufFile::open(path);
+}  // namespace
+
+std::string TemplateSource::special_token(std::string_view kind) const {
+  const auto at = std::ranges::find(special_tokens, kind, &std::pair<std::string, std::string>::first);
+  return at == special_tokens.end() ? "" : at->second;
+}
+
+TemplateSource read_template_source(const GgufFile& file, bool has_tools) {
   TemplateSource source;
-  source.name = path;
+  source.name = file.name();
   auto text = file.string("tokenizer.chat_template");
   if (const auto tool_use = file.string("tokenizer.chat_template.tool_use"); has_tools && tool_use)
     text = tool_use;
-  if (!text) throw Error(format("{}: the model has no chat template (tokenizer.chat_template)", path));
-  source.text = *text;
+  if (text) source.text = *text;
   constexpr std::pair<const char*, const char*> kTokens[] = {
       {"bos_token", "tokenizer.ggml.bos_token_id"},
       {"eos_token", "tokenizer.ggml.eos_token_id"},
@@ -105,14 +108,22 @@ TemplateSource from_gguf(const std::string& path, bool has_tools) {
   return source;
 }
 
-}  // namespace
-
-TemplateSource find_chat_template(const std::string& model_path, bool has_tools) {
+TemplateSource read_template_source(const std::string& model_path, bool has_tools) {
   namespace fs = std::filesystem;
   if (fs::is_directory(model_path)) return from_directory(model_path, has_tools);
   if (fs::path(model_path).extension() == ".safetensors")
     return from_directory(fs::path(model_path).parent_path().string(), has_tools);
-  return from_gguf(model_path, has_tools);
+  return read_template_source(GgufFile::open(model_path), has_tools);
+}
+
+TemplateSource find_chat_template(const std::string& model_path, bool has_tools) {
+  TemplateSource source = read_template_source(model_path, has_tools);
+  if (source.text.empty())
+    throw Error(
+        format("{}: the model has no chat template (chat_template.jinja, chat_template in "
+               "tokenizer_config.json, or tokenizer.chat_template in a GGUF file)",
+               model_path));
+  return source;
 }
 
 }  // namespace cheetah
