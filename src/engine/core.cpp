@@ -211,7 +211,7 @@ void EngineCore::check_invariants() const {
   int64_t held = 0;  // by sequences, each counted
   for (const auto& [id, request] : requests_)
     for (const auto& sequence : request->choices) {
-      held += std::ssize(sequence->pages) - sequence->dropped_pages;
+      held += std::ssize(sequence->pages) - sequence->num_dropped();
       CHEETAH_ASSERT(sequence->status == SequenceStatus::kRunning || sequence->pages.empty(),
                      "only a running sequence holds pages");
     }

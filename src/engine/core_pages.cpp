@@ -94,7 +94,7 @@ bool EngineCore::prepare_pages(Sequence& sequence, int64_t count) {
 void EngineCore::preempt(Sequence& sequence, Preemption how) {
   publish(sequence);
   withdraw_promise(sequence);
-  const bool swaps = how == Preemption::kSwap && sequence.dropped_pages == 0;
+  const bool swaps = how == Preemption::kSwap && sequence.num_dropped() == 0;
   if (swaps) {
     sequence.swapped_pages = pool_.pages_for(sequence.computed);
     const auto size = static_cast<size_t>(bytes_.page_bytes());
@@ -117,15 +117,14 @@ void EngineCore::preempt(Sequence& sequence, Preemption how) {
 }
 
 void EngineCore::release_pages(Sequence& sequence) {
-  for (size_t i = static_cast<size_t>(sequence.dropped_pages); i < sequence.pages.size(); ++i)
-    pool_.release(sequence.pages[i]);
+  sequence.for_each_held_page([this](PageIndex page) { pool_.release(page); });
   sequence.pages.clear();
-  sequence.dropped_pages = 0;
+  sequence.dropped_begin = sequence.dropped_end = 0;
 }
 
 // The computed tokens may begin another text.
 void EngineCore::keep_in_cache(Sequence& sequence) {
-  if (!config_.prefix_cache || sequence.dropped_pages > 0 || sequence.pages.empty()) return;
+  if (!config_.prefix_cache || sequence.num_dropped() > 0 || sequence.pages.empty()) return;
   cache_.insert(salt_of(sequence), std::span(sequence.tokens).first(static_cast<size_t>(sequence.computed)),
                 sequence.pages, sequence.computed);
 }
@@ -141,16 +140,21 @@ void EngineCore::publish(Sequence& sequence) {
   if (sequence.computed >= sequence.in_flight) sequence.in_flight = 0;
 }
 
-// With a window in every layer, pages before the widest one are never read again. Those the prefix cache or
-// another choice has too stay held: what is above a held page must be.
+// With a window in every layer, pages before the widest one are never read again. The first ones, as long as
+// the prefix cache or another choice has them too, stay held: what is above a held page must be.
 void EngineCore::drop_unseen_pages(Sequence& sequence) {
   if (window_ == 0) return;
-  const int64_t unseen = (sequence.computed + 1 - window_) / pool_.page_tokens();
-  while (sequence.dropped_pages < std::min(unseen, std::ssize(sequence.pages))) {
-    const PageIndex page = sequence.pages[static_cast<size_t>(sequence.dropped_pages)];
-    if (pool_.holders(page) > 1) return;
-    pool_.release(page);
-    ++sequence.dropped_pages;
+  const int64_t unseen =
+      std::min((sequence.computed + 1 - window_) / pool_.page_tokens(), std::ssize(sequence.pages));
+  while (sequence.dropped_end < unseen) {
+    const PageIndex page = sequence.pages[static_cast<size_t>(sequence.dropped_end)];
+    const bool shared = pool_.holders(page) > 1;
+    if (shared && sequence.num_dropped() > 0) return;
+    ++sequence.dropped_end;
+    if (shared)
+      sequence.dropped_begin = sequence.dropped_end;
+    else
+      pool_.release(page);
   }
 }
 

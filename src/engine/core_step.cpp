@@ -61,10 +61,11 @@ RunningSequence EngineCore::view_running(const Sequence& sequence, bool tight) c
   const RequestState& request = *sequence.request;
   const auto next = static_cast<size_t>(sequence.computed / pool_.page_tokens());
   const bool shared = next < sequence.pages.size() && pool_.sequences(sequence.pages[next]) > 1;
-  int64_t freed = std::ssize(sequence.pages);
-  if (tight)  // what others hold too would not come back
-    freed = std::count_if(sequence.pages.begin() + sequence.dropped_pages, sequence.pages.end(),
-                          [&](PageIndex page) { return pool_.sequences(page) == 1; });
+  int64_t freed = std::ssize(sequence.pages) - sequence.num_dropped();
+  if (tight) {  // what others hold too would not come back
+    freed = 0;
+    sequence.for_each_held_page([&](PageIndex page) { freed += pool_.sequences(page) == 1; });
+  }
   return {.rank = sequence.rank,
           .priority = request.request.priority,
           .computed = sequence.computed,

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <regex>
 
 #include "engine/core_fixture.h"
+#include "engine/grammar/model_vocabulary.h"
 
 namespace cheetah {
 namespace {
@@ -187,6 +189,30 @@ TEST(EngineCore, StopStringsAndIdsEndAChoice) {
   request.stop.clear();
   request.stop_ids = {whole.choices.at(0).tokens.at(5)};
   EXPECT_LE(driver.generate(request).choices.at(0).tokens.size(), 5u);
+}
+
+TEST(EngineCore, AGrammarDecidesWhatIsWritten) {
+  const Model& model = *small_model();
+  const auto vocabulary =
+      make_model_vocabulary(*model.tokenizer(), model.traits().vocab, model.traits().eos_ids);
+  EngineConfig config = small_config(24, model);
+  CoreDriver driver(config);
+  std::vector<RequestId> ids;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    GenerationRequest request = request_of(random_prompt(40, seed), 60);
+    request.ignore_eos = false;
+    request.grammar = GrammarProgram::from_regex("(yes|no), [0-9]{3}", vocabulary);
+    request.sampling.temperature = 1.f;
+    request.seed = seed;
+    request.n = request.best_of = 2;
+    ids.push_back(driver.submit(std::move(request)));
+  }
+  driver.run();
+  for (const RequestId id : ids)
+    for (const auto& [choice, result] : driver.received[id].choices) {
+      EXPECT_EQ(result.finish, FinishReason::kStop);
+      EXPECT_TRUE(std::regex_match(result.text, std::regex("(yes|no), [0-9]{3}"))) << result.text;
+    }
 }
 
 TEST(EngineCore, PromptLogprobsDoNotDependOnChunksOrCache) {

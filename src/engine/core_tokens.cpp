@@ -53,11 +53,11 @@ void EngineCore::fork(RequestState& request, EngineTime now) {
     Sequence& sequence = *request.choices.back();
     sequence.computed = first.computed;
     sequence.pages = first.pages;
-    sequence.dropped_pages = first.dropped_pages;
+    sequence.dropped_begin = first.dropped_begin;
+    sequence.dropped_end = first.dropped_end;
     sequence.long_factors = first.long_factors;
     sequence.status = SequenceStatus::kRunning;
-    for (size_t i = static_cast<size_t>(sequence.dropped_pages); i < sequence.pages.size(); ++i)
-      pool_.hold(sequence.pages[i]);
+    sequence.for_each_held_page([this](PageIndex page) { pool_.hold(page); });
     running_.push_back(&sequence);
   }
   note(DecisionKind::kForked, first, now, {.choice = request.request.best_of});

@@ -30,7 +30,8 @@ struct Sequence {
   int64_t num_generated = 0;
   int64_t computed = 0;
   std::vector<PageIndex> pages;
-  int64_t dropped_pages = 0;  // of the first ones, out of every layer's window; their entries mean nothing
+  // Entries of pages that are given back, being out of every layer's window, and mean nothing.
+  int64_t dropped_begin = 0, dropped_end = 0;
   int64_t in_flight = 0;      // tokens that the prefix cache has been promised
   bool long_factors = false;  // its keys are turned by longrope's long factors
   std::vector<std::byte> swapped;
@@ -46,6 +47,12 @@ struct Sequence {
 
   Sequence(RequestState& owner, int index);
   int64_t pending() const { return std::ssize(tokens) - computed; }
+  int64_t num_dropped() const { return dropped_end - dropped_begin; }
+  template <class Visit>
+  void for_each_held_page(const Visit& visit) const {
+    for (int64_t i = 0; i < std::ssize(pages); ++i)
+      if (i < dropped_begin || i >= dropped_end) visit(pages[static_cast<size_t>(i)]);
+  }
 };
 
 struct RequestState {
