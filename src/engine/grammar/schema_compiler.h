@@ -50,6 +50,8 @@ class SchemaMerger {
  private:
   void merge_keyword(OrderedJson& into, const std::string& keyword, const OrderedJson& value,
                      const SchemaPlace& place);
+  bool merge_lists(OrderedJson& mine, const std::string& keyword, const OrderedJson& value,
+                   const SchemaPlace& place);
   void merge_properties(OrderedJson& a, OrderedJson& b) const;
 
   const OrderedJson& document_;

@@ -76,6 +76,10 @@ OrderedJson shared_types(const std::vector<std::string>& a, const std::vector<st
   return shared;
 }
 
+bool is_one_of(const std::string& keyword, std::initializer_list<const char*> names) {
+  return std::any_of(names.begin(), names.end(), [&](const char* name) { return keyword == name; });
+}
+
 }  // namespace
 
 const OrderedJson& SchemaMerger::resolve(const std::string& reference, const SchemaPlace& place) {
@@ -164,52 +168,52 @@ void SchemaMerger::merge_properties(OrderedJson& a, OrderedJson& b) const {
 void SchemaMerger::merge_keyword(OrderedJson& into, const std::string& keyword, const OrderedJson& value,
                                  const SchemaPlace& place) {
   OrderedJson& mine = into[keyword];
-  const SchemaPlace here = place.at(keyword);
-  const auto is = [&](std::initializer_list<const char*> names) {
-    return std::any_of(names.begin(), names.end(), [&](const char* name) { return keyword == name; });
-  };
   if (keyword == "type") {
-    const OrderedJson shared =
-        shared_types(types_of(into, place), types_of(OrderedJson{{"type", value}}, place));
-    if (shared.empty())
-      into = false;
-    else
-      mine = shared;
-  } else if (keyword == "enum" && mine.is_array() && value.is_array()) {
-    OrderedJson shared = OrderedJson::array();
-    budget_.step(static_cast<int64_t>(mine.size() * value.size()));
-    for (const OrderedJson& entry : mine)
-      if (std::find(value.begin(), value.end(), entry) != value.end()) shared.push_back(entry);
-    if (shared.empty())
-      into = false;
-    else
-      mine = shared;
+    mine = shared_types(types_of(into, place), types_of(OrderedJson{{"type", value}}, place));
+  } else if (mine.is_array() && value.is_array() && merge_lists(mine, keyword, value, place)) {
+    // merge_lists has combined them.
   } else if (keyword == "properties" && mine.is_object() && value.is_object()) {
     for (const auto& [name, schema] : value.items())
       mine[name] = mine.contains(name) ? all_of(mine[name], schema) : schema;
-  } else if (keyword == "required" && mine.is_array() && value.is_array()) {
-    for (const OrderedJson& name : value)
-      if (std::find(mine.begin(), mine.end(), name) == mine.end()) mine.push_back(name);
-  } else if (is({"additionalProperties", "items", "additionalItems"})) {
+  } else if (is_one_of(keyword, {"additionalProperties", "items", "additionalItems"})) {
     mine = mine == false || value == false ? OrderedJson(false) : all_of(mine, value);
-  } else if (is({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"}) &&
-             mine.is_number() && value.is_number()) {
-    if (value > mine) mine = value;
-  } else if (is({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"}) &&
-             mine.is_number() && value.is_number()) {
-    if (value < mine) mine = value;
-  } else if (is({"anyOf", "oneOf"}) && mine.is_array() && value.is_array()) {
-    if (mine.size() * value.size() > kMaxAlternatives)
-      here.fail("grammar_too_complex: too many alternatives");
-    OrderedJson pairs = OrderedJson::array();
-    for (const OrderedJson& a : mine)
-      for (const OrderedJson& b : value) pairs.push_back(all_of(a, b));
-    mine = pairs;
-  } else if (is({"uniqueItems", "unevaluatedProperties", "unevaluatedItems"})) {
+  } else if (mine.is_number() && value.is_number() && keyword != "multipleOf") {
+    const bool is_lower =
+        is_one_of(keyword, {"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"});
+    if (is_lower ? value > mine : value < mine) mine = value;
+  } else if (is_one_of(keyword, {"uniqueItems", "unevaluatedProperties", "unevaluatedItems"})) {
     mine = keyword == "uniqueItems";
   } else {
-    here.unsupported("cannot be combined with another value of the same keyword");
+    place.at(keyword).unsupported("cannot be combined with another value of the same keyword");
   }
+  if (is_one_of(keyword, {"type", "enum"}) && mine.empty()) into = false;
+}
+
+// False for a keyword whose lists cannot be combined.
+bool SchemaMerger::merge_lists(OrderedJson& mine, const std::string& keyword, const OrderedJson& value,
+                               const SchemaPlace& place) {
+  budget_.step(static_cast<int64_t>(mine.size() * value.size()));
+  const auto holds = [](const OrderedJson& list, const OrderedJson& entry) {
+    return std::find(list.begin(), list.end(), entry) != list.end();
+  };
+  OrderedJson merged = OrderedJson::array();
+  if (keyword == "enum") {
+    for (const OrderedJson& entry : mine)
+      if (holds(value, entry)) merged.push_back(entry);
+  } else if (keyword == "required") {
+    merged = mine;
+    for (const OrderedJson& name : value)
+      if (!holds(merged, name)) merged.push_back(name);
+  } else if (is_one_of(keyword, {"anyOf", "oneOf"})) {
+    if (mine.size() * value.size() > kMaxAlternatives)
+      place.at(keyword).fail("grammar_too_complex: too many alternatives");
+    for (const OrderedJson& a : mine)
+      for (const OrderedJson& b : value) merged.push_back(all_of(a, b));
+  } else {
+    return false;
+  }
+  mine = std::move(merged);
+  return true;
 }
 
 bool SchemaMerger::exclusive(const OrderedJson& a_schema, const OrderedJson& b_schema,
