@@ -10,8 +10,10 @@ namespace {
 
 // Before the first steps are measured: small enough for any machine, large enough to learn from.
 constexpr int64_t kUnlearnedChunk = 64;
-// Prompts go on however slow the decodes are: a whole tile of the matrix products.
-constexpr int64_t kLeastChunk = 16;
+// Prompts go on however slow the decodes are: by as many tokens as a tile of the matrix products holds.
+constexpr int64_t kLeastChunk = 8;
+// Steps vary: aiming a little low keeps the slow ones near the target.
+constexpr double kAim = 0.9;
 // With no one decoding, only newcomers and cancellations wait for the step's end.
 constexpr double kAloneTargetFactor = 4;
 
@@ -32,7 +34,7 @@ class Planner {
     for (const RunningSequence& sequence : state_.running) num_running_ += sequence.num_sequences;
     for (const int64_t index : plan_.running_order) plan_decode(index);
     const double factor = plan_.decodes.empty() ? kAloneTargetFactor : 1;
-    target_s_ = factor * config_.step_target_s;
+    target_s_ = kAim * factor * config_.step_target_s;
     for (const int64_t index : plan_.running_order)
       if (!plan_prefill(index)) break;
     plan_admissions();

@@ -34,7 +34,7 @@ TEST(Scheduler, DecodesFirstAndFillsTheStepWithPrompts) {
   const StepPlan plan = plan_of(running, waiting, 100, {.step_target_s = 0.05}, time);
   EXPECT_EQ(plan.decodes.size(), 2u);
   ASSERT_EQ(plan.admissions.size(), 1u);
-  EXPECT_EQ(plan.admissions[0].tokens, 32) << "38 ms are left: 38 tokens, in whole sixteens";
+  EXPECT_EQ(plan.admissions[0].tokens, 32) << "of the 45 ms aimed at 33 are left, in whole eights";
   EXPECT_LE(plan.predicted_s, 0.05);
 }
 
@@ -42,7 +42,7 @@ TEST(Scheduler, APromptGoesOnEvenWhenDecodesTakeTheWholeTarget) {
   const std::vector<RunningSequence> running = {decoding(1, 20)};
   const std::vector<WaitingSequence> waiting = {{.rank = {.number = 3}, .tokens = 1000, .new_pages = 63}};
   const StepTimeModel time{.fixed_s = 0.06, .per_token_s = 1e-3, .learned = true};
-  EXPECT_EQ(plan_of(running, waiting, 100, {.step_target_s = 0.05}, time).admissions.at(0).tokens, 16);
+  EXPECT_EQ(plan_of(running, waiting, 100, {.step_target_s = 0.05}, time).admissions.at(0).tokens, 8);
 }
 
 TEST(Scheduler, PreemptsTheCheapestOfThoseThatRankBehind) {
