@@ -48,8 +48,10 @@ Verified verify_model(const VerifyOptions& options, const std::string& name, Thr
   load.dtype = weight_dtype(options.dtype);
   const auto model = Model::load(path, load);
   const Precision precision = precision_of(options.compute);
-  const DType weights = model->weights().layers.front().attention.o.w.dtype;
-  const VerifyBounds bounds = verify_bounds(precision, weights);
+  const VerifyBounds bounds = verify_bounds({.precision = precision,
+                                             .weights = model->weights().layers.front().attention.o.w.dtype,
+                                             .converted = load.dtype.has_value()},
+                                            inputs);
   return {.path = path,
           .name = model->name(),
           .bounds = bounds,

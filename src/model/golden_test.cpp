@@ -26,8 +26,10 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
     const auto model = Model::load(path, {.dtype = dtype, .show_progress = false});
     VerifyInputs inputs = read_golden(path);
     if (!heldout) inputs.heldout.clear();
-    const DType stored = dtype.value_or(model->weights().embedding.dtype);
-    return verify(*model, {pool_, precision}, inputs, verify_bounds(precision, stored));
+    const VerifySetting setting{.precision = precision,
+                                .weights = dtype.value_or(model->weights().embedding.dtype),
+                                .converted = dtype.has_value()};
+    return verify(*model, {pool_, precision}, inputs, verify_bounds(setting, inputs));
   }
   ThreadPool pool_{{.num_threads = 1, .pin = false}};
 };
@@ -67,7 +69,7 @@ TEST(Verify, TellsAMissFromAMatch) {
   Json& first = inputs.golden["cases"][0];
   first["last_logits"][7] = first["last_logits"][7].get<double>() + 0.01;
   inputs.golden["cases"][1]["greedy"][3] = 0;
-  const VerifyResult result = verify(*model, {pool}, inputs, verify_bounds(Precision::kExact, DType::kF32));
+  const VerifyResult result = verify(*model, {pool}, inputs, verify_bounds({}, inputs));
   EXPECT_FALSE(result.passed);
   EXPECT_NEAR(result.cases[0].logit_error, 0.01, 1e-3);
   EXPECT_FALSE(result.cases[1].greedy_ok);

@@ -193,11 +193,15 @@ std::vector<uint16_t> read_u16_file(const std::string& path) {
 
 }  // namespace
 
-VerifyBounds verify_bounds(Precision precision, DType weights) {
+VerifyBounds verify_bounds(const VerifySetting& setting, const VerifyInputs& inputs) {
   VerifyBounds bounds;
-  if (weights == DType::kBF16) bounds = {.logit = 2e-2, .nll = 5e-4};
-  if (precision == Precision::kNative) bounds = {.logit = 0.3, .nll = 0.05, .greedy_gap = 0.6};
-  bounds.heldout = is_quantized(weights) || precision == Precision::kNative ? 0.02 : 1e-3;
+  const Json compute = inputs.golden.is_object() ? inputs.golden.value("compute", Json()) : Json();
+  if (compute.is_string() && compute.get<std::string>().find("bfloat16") != std::string::npos)
+    bounds = {.logit = 2e-2, .nll = 5e-4};
+  const bool rounded = setting.converted && setting.weights != DType::kF32;
+  if (setting.precision == Precision::kNative || rounded)
+    bounds = {.logit = 0.3, .nll = 0.05, .greedy_gap = 0.6};
+  bounds.heldout = is_quantized(setting.weights) ? 0.02 : 1e-3;
   return bounds;
 }
 
