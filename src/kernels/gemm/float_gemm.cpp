@@ -74,34 +74,39 @@ void add_bias(const TileTask& task) {
       task.y[i * task.y_stride + row] += task.bias[row];
 }
 
-// Few rows of x, all in one tile: W streams past once. Blocks of k are innermost, to read W as it lies.
+// Few rows of x: W streams past once, a panel meeting every tile of x before the next is read. Blocks of k
+// are innermost, to read W as it lies.
 template <class Widen, int kM, bool kStored>
 void multiply_stream(const TileTask& task) {
   constexpr int kN = kTileRows<kM>;
-  const int64_t bytes = row_bytes(task.w.dtype, task.w.cols);
-  float* x = packed_x.get<float>(kM * whole_vectors(task.w.cols));
+  const int64_t bytes = row_bytes(task.w.dtype, task.w.cols), padded_m = whole_tiles(task.m, kM);
+  float* x = packed_x.get<float>(padded_m * whole_vectors(task.w.cols));
   for (int64_t k = 0; k < task.w.cols; k += kBlockK) {
     Block block = block_at(task, k);
-    pack_x(task, kM, block, x + kM * k);
+    pack_x(task, kM, block, x + padded_m * k);
   }
   const std::byte* rows[kN];
   for (int64_t row = task.row_begin; row < task.row_end; row += kN) {
-    float totals[kM * kN] = {};
     const std::byte* ahead = task.w.data + row * bytes + HWY_MAX(kN * bytes, kPrefetchBytes);
-    for (int64_t k = 0; k < task.w.cols; k += kBlockK) {
-      Block block = block_at(task, k);
-      HWY_ALIGN float sums[kM * kN + 3];
-      if constexpr (kStored)
-        stored_rows<Widen, kN>(task, block, row, rows);
-      else
-        widened_rows<kN>(task, block, row, rows);
-      dot_tile<Widen, kM>(x + kM * k, block.stride, rows, block.stride, kStored ? ahead : nullptr, sums);
-      for (int i = 0; i < kM * kN; ++i) totals[i] = k ? totals[i] + sums[i] : sums[i];
-      ahead += kN * block.k * Widen::kBytes;
+    for (int64_t first_m = 0; first_m < task.m; first_m += kM) {
+      float totals[kM * kN] = {};
+      const bool fetches = kStored && first_m == 0;
+      for (int64_t k = 0; k < task.w.cols; k += kBlockK) {
+        Block block = block_at(task, k);
+        HWY_ALIGN float sums[kM * kN + 3];
+        if constexpr (kStored)
+          stored_rows<Widen, kN>(task, block, row, rows);
+        else
+          widened_rows<kN>(task, block, row, rows);
+        dot_tile<Widen, kM>(x + padded_m * k + first_m * block.stride, block.stride, rows, block.stride,
+                            fetches ? ahead : nullptr, sums);
+        for (int i = 0; i < kM * kN; ++i) totals[i] = k ? totals[i] + sums[i] : sums[i];
+        ahead += kN * block.k * Widen::kBytes;
+      }
+      for (int i = 0; i < kM && first_m + i < task.m; ++i)
+        for (int j = 0; j < kN && row + j < task.row_end; ++j)
+          task.y[(first_m + i) * task.y_stride + row + j] = totals[i * kN + j];
     }
-    for (int i = 0; i < kM && i < task.m; ++i)
-      for (int j = 0; j < kN && row + j < task.row_end; ++j)
-        task.y[i * task.y_stride + row + j] = totals[i * kN + j];
   }
   if (task.bias) add_bias(task);
 }
@@ -120,6 +125,15 @@ void multiply_few(const TileTask& task) {
       return multiply_stream<WidenF32, kM, false>(task);
   }
 }
+
+// Types that are widened while loading, from a panel that stays in L1: up to so many rows of x that is
+// cheaper than widening into a panel first, which reads W without fetching ahead.
+bool streams_as_stored(const TileTask& task) {
+  return task.w.cols % kLanes == 0 &&
+         (task.w.dtype == DType::kF32 || task.w.dtype == DType::kF16 || task.w.dtype == DType::kBF16);
+}
+constexpr int kStreamTileM = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+constexpr int64_t kMostStreamed = 64;
 
 // Adds a block's sums to y; the first block starts it.
 template <int kM, bool kFirst>
@@ -173,6 +187,7 @@ void float_tile(const TileTask& task) {
   if (task.m == 2) return multiply_few<2>(task);
   if (task.m <= 4) return multiply_few<4>(task);
   if (task.m <= 8) return multiply_few<8>(task);
+  if (task.m <= kMostStreamed && streams_as_stored(task)) return multiply_few<kStreamTileM>(task);
   multiply_many(task);
 }
 
