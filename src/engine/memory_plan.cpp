@@ -80,9 +80,7 @@ MemoryPlan plan_memory(const ModelTraits& traits, int64_t unread_weight_bytes, c
 }
 
 MemoryPlan plan_memory(const Model& model, const EngineConfig& config) {
-  int64_t resident = 0;
-  for (const Buffer& buffer : model.weights().owned) resident += buffer.size();
-  const int64_t unread = std::max<int64_t>(0, model.weight_bytes() - resident);
+  const int64_t unread = std::max<int64_t>(0, model.weight_bytes() - model.weights().owned.size());
   return plan_memory(model.traits(), unread, config, available_memory_bytes());
 }
 

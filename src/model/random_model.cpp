@@ -72,7 +72,7 @@ class RandomFiller {
     int64_t total = 0;
     for (const int64_t count : rows) total += count;
     const int64_t stride = row_bytes(dtype_, cols);
-    std::byte* data = into_.owned.emplace_back(total * stride).data();
+    std::byte* data = into_.owned.take(total * stride);
     fill(data, total, cols);
     std::vector<Linear> result;
     for (const int64_t count : rows) {
@@ -84,7 +84,7 @@ class RandomFiller {
   Linear matrix(int64_t rows, int64_t cols) { return matrices({rows}, cols).front(); }
 
   Norm ones(int64_t size) {
-    auto* weight = into_.owned.emplace_back(size * 4).as<float>();
+    auto* weight = reinterpret_cast<float*>(into_.owned.take(size * 4));
     std::fill_n(weight, size, 1.f);
     return {.weight = weight};
   }

@@ -64,7 +64,7 @@ const TensorView* WeightLoader::take(const std::string& name, const Shape& expec
   return &at->second;
 }
 
-std::byte* WeightLoader::own(int64_t bytes) { return into_.owned.emplace_back(bytes).data(); }
+std::byte* WeightLoader::own(int64_t bytes) { return into_.owned.take(bytes); }
 
 // FP8 blocks with their scales become BF16: the product has at most 4 + 24 significant bits, rounded once.
 TensorView WeightLoader::decoded(const std::string& name, const TensorView& view) {

@@ -7,7 +7,7 @@
 
 #include "kernels/gemm/gemm.h"
 #include "model/traits.h"
-#include "tensor/tensor.h"
+#include "tensor/arena.h"
 
 namespace cheetah {
 
@@ -77,7 +77,7 @@ struct ModelWeights {
   std::vector<LayerWeights> layers;
   Norm final_norm;
   Linear head;
-  std::vector<Buffer> owned;
+  Arena owned;
   std::vector<std::string> notes;  // what the person should know about how the weights are stored
 };
 

@@ -1,0 +1,22 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace cheetah {
+
+// Many allocations packed into a few large buffers, so that small matrices lie in huge pages too. Pieces are
+// zeroed, 64-byte aligned and stay where they are until the arena goes.
+class Arena {
+ public:
+  std::byte* take(int64_t bytes);
+  int64_t size() const;  // bytes held, room not yet taken included
+
+ private:
+  std::vector<Buffer> blocks_;  // the last one is being filled
+  int64_t used_ = 0;            // of the last one
+};
+
+}  // namespace cheetah
