@@ -117,6 +117,23 @@ TEST(EngineCore, LogprobsAreTheSameBytesAtEveryBatchSizeAndOrderOfArrival) {
   }
 }
 
+TEST(EngineCore, AnEightBitCacheGivesTheSameTokensHoweverTheyAreBatched) {
+  for (const DType dtype : {DType::kI8, DType::kF8E4M3}) {
+    EngineConfig config = small_config(24, *small_model());
+    config.kv_dtype = dtype;
+    config.kv_bytes = 24 * 8 * kv_bytes_per_token(small_model()->traits(), dtype);
+    config.preemption = Preemption::kSwap;
+    CoreDriver driver(config);
+    OneByOne alone(config);
+    const auto requests = mixed_requests(30);
+    std::vector<RequestId> ids;
+    for (const GenerationRequest& request : requests) ids.push_back(driver.submit(request));
+    driver.run();
+    for (size_t i = 0; i < requests.size(); ++i)
+      ASSERT_EQ(driver.received[ids[i]].choices.at(0).tokens, alone.generate(requests[i]).tokens);
+  }
+}
+
 TEST(EngineCore, ASecondRequestWaitsForTheFirstOnesPages) {
   EngineConfig config = small_config(64, *small_model());
   config.max_batch_tokens = 16;

@@ -1,6 +1,7 @@
 #include "engine/memory_plan.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -17,8 +18,10 @@ constexpr int64_t kMargin = int64_t{64}
 void check(const EngineConfig& config) {
   if (config.page_tokens < 8 || config.page_tokens > 128)
     throw Error(format("a page of {} tokens: expected 8 to 128", config.page_tokens));
-  if (config.kv_dtype != DType::kF32 && config.kv_dtype != DType::kF16 && config.kv_dtype != DType::kBF16)
-    throw Error(format("the cache cannot hold {}: expected F32, F16 or BF16", name_of(config.kv_dtype)));
+  constexpr std::array kCacheTypes = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kI8};
+  if (std::ranges::find(kCacheTypes, config.kv_dtype) == kCacheTypes.end())
+    throw Error(
+        format("the cache cannot hold {}: expected F32, F16, BF16, F8_E4M3 or I8", name_of(config.kv_dtype)));
   if (config.max_sequences < 1 || config.max_batch_tokens < 1 || config.max_queue < 1)
     throw Error("the limits on sequences, batch tokens and queue must be at least 1");
   if (config.max_context < 0 || config.kv_bytes < 0)

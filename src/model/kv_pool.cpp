@@ -1,3 +1,4 @@
+#include "kernels/attention/scaled_row.h"
 #include "model/model.h"
 
 namespace cheetah {
@@ -10,7 +11,7 @@ KvPool::KvPool(const ModelTraits& traits, DType dtype, int64_t num_pages, int64_
             .key_dim = traits.cache_key_dim(),
             .value_dim = traits.cache_value_dim()};
   const int64_t rows = num_pages * page_tokens * shape_.kv_heads;
-  value_offset_ = traits.has_mla ? -1 : rows * row_bytes(dtype, shape_.key_dim);
+  value_offset_ = traits.has_mla ? -1 : rows * cache_row_bytes(dtype, shape_.key_dim);
   const int64_t layer_bytes = num_pages * page_tokens * kv_bytes_per_token(traits, dtype) /
                               static_cast<int64_t>(traits.layers.size());
   for (size_t i = 0; i < traits.layers.size(); ++i) layers_.emplace_back(layer_bytes);
@@ -24,8 +25,9 @@ PagedKv KvPool::layer(int64_t index) {
 }
 
 int64_t kv_bytes_per_token(const ModelTraits& traits, DType dtype) {
-  const int64_t numbers = traits.cache_key_dim() + (traits.has_mla ? 0 : traits.cache_value_dim());
-  return static_cast<int64_t>(traits.layers.size()) * traits.cache_heads() * row_bytes(dtype, numbers);
+  const int64_t values = traits.has_mla ? 0 : cache_row_bytes(dtype, traits.cache_value_dim());
+  return static_cast<int64_t>(traits.layers.size()) * traits.cache_heads() *
+         (cache_row_bytes(dtype, traits.cache_key_dim()) + values);
 }
 
 }  // namespace cheetah

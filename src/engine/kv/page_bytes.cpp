@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "kernels/attention/scaled_row.h"
 
 namespace cheetah {
 
@@ -10,8 +11,8 @@ PageBytes::PageBytes(KvPool& pool, int64_t num_layers) {
   for (int64_t i = 0; i < num_layers; ++i) {
     const PagedKv layer = pool.layer(i);
     const int64_t rows = layer.kv_heads * layer.page_tokens;
-    planes_.push_back({layer.keys, rows * row_bytes(layer.dtype, layer.key_dim)});
-    if (layer.values) planes_.push_back({layer.values, rows * row_bytes(layer.dtype, layer.value_dim)});
+    planes_.push_back({layer.keys, rows * cache_row_bytes(layer.dtype, layer.key_dim)});
+    if (layer.values) planes_.push_back({layer.values, rows * cache_row_bytes(layer.dtype, layer.value_dim)});
   }
   for (const Plane& plane : planes_) page_bytes_ += plane.bytes;
 }

@@ -15,7 +15,7 @@ namespace cheetah {
 // MLA keeps one latent row a token: values == nullptr, and a value is the first value_dim numbers of its key
 // row.
 struct PagedKv {
-  DType dtype = DType::kF32;  // F32, F16 or BF16
+  DType dtype = DType::kF32;  // F32, F16, BF16, or I8 and F8_E4M3 with a scale a row (scaled_row.h)
   std::byte* keys = nullptr;
   std::byte* values = nullptr;
   int64_t page_tokens = 16;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/random.h"
+#include "kernels/attention/scaled_row.h"
 #include "kernels/every_target.h"
 #include "kernels/guarded.h"
 #include "tensor/float16.h"
@@ -75,11 +76,10 @@ class Case {
       sequences_.push_back({pages_[i], request.context_tokens, tokens_, request.query_count});
       tokens_ += request.query_count;
     }
-    const auto bytes = static_cast<size_t>(traits_of(problem_.dtype).block_bytes);
     const auto rows = static_cast<size_t>(num_pages_ * problem_.kv_heads * problem_.page_tokens);
-    keys_.assign(rows * static_cast<size_t>(problem_.key_dim) * bytes,
-                 std::byte{0xFF});  // NaN in every format
-    values_.assign(rows * static_cast<size_t>(problem_.value_dim) * bytes, std::byte{0xFF});
+    const auto row = [&](int64_t dim) { return static_cast<size_t>(cache_row_bytes(problem_.dtype, dim)); };
+    keys_.assign(rows * row(problem_.key_dim), std::byte{0xFF});  // NaN in every format
+    values_.assign(rows * row(problem_.value_dim), std::byte{0xFF});
     return tokens_ * (problem_.heads * problem_.value_dim + 1);
   }
 
@@ -169,6 +169,23 @@ std::vector<Problem> problems() {
        .sinks = true},
       {.requests = {{1200, 1}, {33, 33}}, .heads = 5, .kv_heads = 5, .page_tokens = 64, .sinks = true},
       {.requests = {{128, 128}}, .window = 1},
+      {.requests = {{200, 1}, {90, 90}},
+       .key_dim = 40,
+       .value_dim = 37,
+       .page_tokens = 7,
+       .dtype = DType::kI8},
+      {.requests = {{700, 3}, {90, 90}},
+       .key_dim = 64,
+       .value_dim = 64,
+       .dtype = DType::kF8E4M3,
+       .sinks = true},
+      {.requests = {{150, 2}},
+       .heads = 6,
+       .kv_heads = 1,
+       .key_dim = 72,
+       .value_dim = 64,
+       .dtype = DType::kI8,
+       .latent = true},
   };
 }
 
@@ -205,7 +222,7 @@ TEST(Attention, EqualsTheReferenceOnAnyShape) {
     problem.latent = between(0, 3) == 0;
     problem.key_dim = problem.latent ? problem.value_dim + between(0, 9) : between(1, 70);
     problem.page_tokens = between(1, 40);
-    problem.dtype = *rc::gen::element(DType::kF32, DType::kF16, DType::kBF16);
+    problem.dtype = *rc::gen::element(DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kF8E4M3);
     problem.window = between(0, 1) * between(1, 150);
     problem.soft_cap = between(0, 3) == 0 ? 3.f : 0.f;
     problem.sinks = between(0, 1) == 1;
@@ -275,6 +292,25 @@ TEST(Attention, CostCountsVisiblePairsAndEachCachedNumberOnce) {
   Case windowed(problem);
   EXPECT_EQ(attention_cost(windowed.args()).flops, 2.0 * 4 * 12 * 24);
   EXPECT_EQ(attention_cost(windowed.args()).bytes, 4.0 * (6 * 2 * 24 + 4 * 4 * 24));
+}
+
+TEST(WriteKv, AnEightBitRowIsWithinHalfAStepOfItsNumbers) {
+  Philox random(5);
+  std::vector<float> row(70);
+  for (const DType dtype : {DType::kI8, DType::kF8E4M3})
+    for (const float size : {0.f, 1e-3f, 1.f, 300.f}) {
+      float largest = 0;
+      for (float& value : row) largest = std::max(largest, std::fabs(value = size * random.next_normal()));
+      std::vector<std::byte> stored(static_cast<size_t>(cache_row_bytes(dtype, 70)));
+      store_scaled_row(dtype, row.data(), 70, stored.data());
+      for (size_t i = 0; i < row.size(); ++i) {
+        const float back = code_value(dtype, stored[i]) * row_scale(stored.data(), 70);
+        // Levels are largest / 127 apart; E4M3 has four bits of precision and steps of 2^-9 below 2^-6.
+        const float step =
+            dtype == DType::kI8 ? largest / 127 : std::max(std::fabs(row[i]) / 8, largest / 448 * 0x1p-9f);
+        EXPECT_LE(std::fabs(back - row[i]), 0.501f * step) << row[i];
+      }
+    }
 }
 
 TEST(WriteKv, RoundsToTheCachesFormatAndTouchesOnlyItsSlots) {

@@ -59,7 +59,8 @@ State carve_state(Carver& carver, const PagedKv& kv, int64_t rows) {
 
 int64_t workspace_floats(const PagedKv& kv) {
   return kRows * (Carver::padded(kv.key_dim) + kBlock + 1 + kMaxLanes) +
-         kBlock * (kv.key_dim + value_stride(kv)) + Carver::padded(kv.key_dim);
+         kBlock * (kv.key_dim + value_stride(kv)) + Carver::padded(kv.key_dim) +
+         Carver::padded(kMaxLanes * kv.key_dim);
 }
 
 Workspace carve_workspace(Carver& carver, const PagedKv& kv) {
@@ -71,6 +72,7 @@ Workspace carve_workspace(Carver& carver, const PagedKv& kv) {
   work.decay = carver.next(kRows);
   work.sums = carver.next(kRows * kMaxLanes);
   work.zeros = carver.next(kv.key_dim);
+  work.widened = carver.next(kMaxLanes * kv.key_dim);
   std::fill_n(work.keys, kBlock * kv.key_dim,
               0.f);  // columns of keys out of range are computed with, then hidden
   std::fill_n(work.zeros, kv.key_dim, 0.f);

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "hwy/highway.h"
+#include "kernels/attention/scaled_row.h"
 #include "kernels/attention/tile.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -165,6 +166,64 @@ void fill_panels(const PagedKv& kv, const Tile& tile, const BlockRange& block, c
         kv.values ? reinterpret_cast<const Element*>(kv.values) + rows[k] * kv.value_dim : keys[k];
     unpack_value_row<Element>(value, kv.value_dim, stride, work.values + k * stride);
     if (kv.values && k < next.end) prefetch_row<Element>(kv.values, kv.value_dim, next_rows[k]);
+  }
+}
+
+// E4M3 with its exponent where F16 has it is 256 times too small.
+template <class D>
+HWY_INLINE hn::Vec<D> load_code(D d, DType dtype, const std::byte* from) {
+  if (dtype == DType::kI8) {
+    const hn::Rebind<int8_t, D> narrow;
+    return hn::ConvertTo(
+        d, hn::PromoteTo(hn::RebindToSigned<D>(), hn::LoadU(narrow, reinterpret_cast<const int8_t*>(from))));
+  }
+  const hn::Rebind<uint8_t, D> narrow;
+  const hn::Rebind<uint16_t, D> d16;
+  const auto bits = hn::PromoteTo(d16, hn::LoadU(narrow, reinterpret_cast<const uint8_t*>(from)));
+  const auto magnitude = hn::ShiftLeft<7>(hn::And(bits, hn::Set(d16, 0x7F)));
+  const auto sign = hn::ShiftLeft<8>(hn::And(bits, hn::Set(d16, 0x80)));
+  const auto half = hn::BitCast(hn::Rebind<hwy::float16_t, D>(), hn::Or(magnitude, sign));
+  return hn::Mul(hn::PromoteTo(d, half), hn::Set(d, 256.f));
+}
+
+// The first `count` numbers of a row whose scale stands after `dim` codes.
+HWY_INLINE void widen_scaled_row(DType dtype, const std::byte* row, int64_t dim, int64_t count, float* out) {
+  const hn::CappedTag<float, kMaxLanes> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const float scale = row_scale(row, dim);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::Mul(load_code(d, dtype, row + i), hn::Set(d, scale)), d, out + i);
+  for (; i < count; ++i) out[i] = code_value(dtype, row[i]) * scale;
+}
+
+// As fill_panels, for rows with a scale.
+HWY_INLINE void fill_panels_scaled(const PagedKv& kv, const Tile& tile, const BlockRange& block,
+                                   const Workspace& work) {
+  const hn::CappedTag<float, kMaxLanes> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t key_bytes = cache_row_bytes(kv.dtype, kv.key_dim),
+                value_bytes = cache_row_bytes(kv.dtype, kv.value_dim), stride = value_stride(kv);
+  int64_t rows[kBlock];
+  find_rows(kv, tile, block, rows);
+  for (int64_t k = block.begin / lanes * lanes; k < block.end; k += lanes) {
+    const float* keys[kMaxLanes];
+    for (int64_t i = 0; i < lanes; ++i) {
+      keys[i] = work.zeros;
+      if (k + i < block.begin || k + i >= block.end) continue;
+      float* widened = work.widened + i * kv.key_dim;
+      widen_scaled_row(kv.dtype, kv.keys + rows[k + i] * key_bytes, kv.key_dim, kv.key_dim, widened);
+      keys[i] = widened;
+    }
+    pack_key_columns<float>(keys, kv.key_dim, work.keys + k);
+  }
+  for (int64_t k = block.begin; k < block.end; ++k) {
+    float* out = work.values + k * stride;
+    if (kv.values)
+      widen_scaled_row(kv.dtype, kv.values + rows[k] * value_bytes, kv.value_dim, kv.value_dim, out);
+    else
+      widen_scaled_row(kv.dtype, kv.keys + rows[k] * key_bytes, kv.key_dim, kv.value_dim, out);
+    std::fill(out + kv.value_dim, out + stride, 0.f);
   }
 }
 

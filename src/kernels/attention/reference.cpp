@@ -4,14 +4,17 @@
 #include <vector>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/scaled_row.h"
 #include "tensor/float16.h"
 
 namespace cheetah {
 namespace {
 
-float element(DType dtype, const std::byte* data, int64_t index) {
-  if (dtype == DType::kF32) return reinterpret_cast<const float*>(data)[index];
-  const uint16_t bits = reinterpret_cast<const uint16_t*>(data)[index];
+// Number `index` of a row of `dim`.
+float element(DType dtype, const std::byte* row, int64_t dim, int64_t index) {
+  if (has_row_scale(dtype)) return code_value(dtype, row[index]) * row_scale(row, dim);
+  if (dtype == DType::kF32) return reinterpret_cast<const float*>(row)[index];
+  const uint16_t bits = reinterpret_cast<const uint16_t*>(row)[index];
   return dtype == DType::kF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
 }
 
@@ -19,7 +22,8 @@ float element(DType dtype, const std::byte* data, int64_t index) {
 int64_t row_offset(const PagedKv& kv, const AttentionSequence& sequence, int64_t head, int64_t position,
                    int64_t dim) {
   const int64_t page = sequence.pages[static_cast<size_t>(position / kv.page_tokens)];
-  return ((page * kv.kv_heads + head) * kv.page_tokens + position % kv.page_tokens) * dim;
+  return ((page * kv.kv_heads + head) * kv.page_tokens + position % kv.page_tokens) *
+         cache_row_bytes(kv.dtype, dim);
 }
 
 int64_t first_visible(const AttentionArgs& args, int64_t position) {
@@ -29,7 +33,7 @@ int64_t first_visible(const AttentionArgs& args, int64_t position) {
 double score(const AttentionArgs& args, const float* q, int64_t key_offset) {
   double dot = 0;
   for (int64_t i = 0; i < args.kv.key_dim; ++i)
-    dot += static_cast<double>(q[i]) * element(args.kv.dtype, args.kv.keys, key_offset + i);
+    dot += static_cast<double>(q[i]) * element(args.kv.dtype, args.kv.keys + key_offset, args.kv.key_dim, i);
   dot *= args.scale;
   return args.soft_cap > 0 ? args.soft_cap * std::tanh(dot / args.soft_cap) : dot;
 }
@@ -59,10 +63,11 @@ void attend_row(const AttentionArgs& args, const AttentionSequence& sequence, in
   std::vector<double> sums(static_cast<size_t>(kv.value_dim), 0.0);
   for (int64_t p = first; p <= position; ++p) {
     const std::byte* data = kv.values ? kv.values : kv.keys;
-    const int64_t offset = row_offset(kv, sequence, kv_head, p, kv.values ? kv.value_dim : kv.key_dim);
+    const int64_t dim = kv.values ? kv.value_dim : kv.key_dim;
+    const std::byte* cached = data + row_offset(kv, sequence, kv_head, p, dim);
     for (int64_t i = 0; i < kv.value_dim; ++i)
       sums[static_cast<size_t>(i)] +=
-          weights[static_cast<size_t>(p - first)] * element(kv.dtype, data, offset + i);
+          weights[static_cast<size_t>(p - first)] * element(kv.dtype, cached, dim, i);
   }
   for (int64_t i = 0; i < kv.value_dim; ++i) out[i] = static_cast<float>(sums[static_cast<size_t>(i)]);
 }
@@ -78,9 +83,8 @@ void attention_reference(const AttentionArgs& args) {
 Cost attention_cost(const AttentionArgs& args) {
   const PagedKv& kv = args.kv;
   const auto dims = static_cast<double>(kv.key_dim + kv.value_dim);
-  const auto element_bytes = static_cast<double>(traits_of(kv.dtype).block_bytes);
-  const auto cached_numbers =
-      static_cast<double>(kv.kv_heads * (kv.key_dim + (kv.values ? kv.value_dim : 0)));
+  const int64_t token_bytes =
+      cache_row_bytes(kv.dtype, kv.key_dim) + (kv.values ? cache_row_bytes(kv.dtype, kv.value_dim) : 0);
   Cost cost;
   for (const AttentionSequence& sequence : args.sequences) {
     if (sequence.query_count == 0) continue;
@@ -89,7 +93,7 @@ Cost attention_cost(const AttentionArgs& args) {
     for (int64_t p = begin; p < sequence.context_tokens; ++p)
       pairs += static_cast<double>(p + 1 - first_visible(args, p));
     cost.flops += 2 * static_cast<double>(args.heads) * pairs * dims;
-    cost.bytes += cached_numbers * element_bytes *
+    cost.bytes += static_cast<double>(kv.kv_heads * token_bytes) *
                   static_cast<double>(sequence.context_tokens - first_visible(args, begin));
     cost.bytes += 4 * static_cast<double>(sequence.query_count * args.heads) * dims;
   }

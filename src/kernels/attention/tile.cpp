@@ -146,7 +146,8 @@ void attend_group(const AttentionArgs& args, const Horizon& horizon, const Group
 void fill_panels_any(const PagedKv& kv, const Tile& tile, const BlockRange& block, const Workspace& work) {
   if (kv.dtype == DType::kF32) return fill_panels<float>(kv, tile, block, work);
   if (kv.dtype == DType::kF16) return fill_panels<hwy::float16_t>(kv, tile, block, work);
-  fill_panels<hwy::bfloat16_t>(kv, tile, block, work);
+  if (kv.dtype == DType::kBF16) return fill_panels<hwy::bfloat16_t>(kv, tile, block, work);
+  fill_panels_scaled(kv, tile, block, work);
 }
 
 void attend_span(const AttentionArgs& args, const Tile& tile, int64_t span, const Workspace& work,

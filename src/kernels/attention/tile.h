@@ -36,11 +36,12 @@ struct State {
 struct Workspace {
   float* q = nullptr;     // [rows, key_dim], scaled
   float* keys = nullptr;  // [key_dim, kBlock]: transposed, so that a vector holds one dimension of many keys
-  float* values = nullptr;  // [kBlock, value_stride]
-  float* scores = nullptr;  // [rows, kBlock]; weights after the softmax
-  float* decay = nullptr;   // [rows]: what a block's new peak multiplies the older sums by
-  float* sums = nullptr;    // [rows, kMaxLanes]: sums of weights, lane by lane
-  float* zeros = nullptr;   // [key_dim]: stands in for keys outside the tile's range
+  float* values = nullptr;   // [kBlock, value_stride]
+  float* scores = nullptr;   // [rows, kBlock]; weights after the softmax
+  float* decay = nullptr;    // [rows]: what a block's new peak multiplies the older sums by
+  float* sums = nullptr;     // [rows, kMaxLanes]: sums of weights, lane by lane
+  float* zeros = nullptr;    // [key_dim]: stands in for keys outside the tile's range
+  float* widened = nullptr;  // [kMaxLanes, key_dim]: rows of an 8-bit cache on their way to `keys`
 };
 
 inline int64_t value_stride(const PagedKv& kv) {

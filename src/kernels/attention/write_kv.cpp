@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/scaled_row.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/write_kv.cpp"
@@ -50,7 +51,7 @@ void store_bf16(const float* row, uint16_t* out, int64_t count) {
 
 // One token's rows of all heads, into its page slot.
 void store_token(const PagedKv& kv, int64_t row, const float* heads, std::byte* cache, int64_t dim) {
-  const int64_t bytes = dim * traits_of(kv.dtype).block_bytes;
+  const int64_t bytes = cache_row_bytes(kv.dtype, dim);
   for (int64_t head = 0; head < kv.kv_heads; ++head) {
     const float* from = heads + head * dim;
     std::byte* to = cache + (row + head * kv.page_tokens) * bytes;
@@ -58,8 +59,10 @@ void store_token(const PagedKv& kv, int64_t row, const float* heads, std::byte* 
       std::memcpy(to, from, static_cast<size_t>(bytes));
     else if (kv.dtype == DType::kF16)
       store_f16(from, reinterpret_cast<uint16_t*>(to), dim);
-    else
+    else if (kv.dtype == DType::kBF16)
       store_bf16(from, reinterpret_cast<uint16_t*>(to), dim);
+    else
+      store_scaled_row(kv.dtype, from, dim, to);
   }
 }
 
