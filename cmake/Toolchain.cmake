@@ -21,6 +21,7 @@ add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 if(CHEETAH_SANITIZE)
   add_compile_options(-fsanitize=${CHEETAH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${CHEETAH_SANITIZE})
+  add_compile_definitions(CHEETAH_SANITIZED=1)
   if(CHEETAH_SANITIZE MATCHES undefined)
     # A third of the build for what the address sanitizer or the processor reports anyway.
     add_compile_options(-fno-sanitize=null,vptr,object-size)

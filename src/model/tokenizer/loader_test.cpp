@@ -108,21 +108,22 @@ Json token(const std::string& content, int64_t id) {
 TEST(TokenizerLoader, NamesTheAddedTokenThatIsWrong) {
   expect_errors({
       {"no list", [](Json& j) { j["added_tokens"] = 3; }, "not a list"},
-      {"empty", [](Json& j) { j["added_tokens"] = {token("", 300)}; }, "0 bytes"},
-      {"long", [](Json& j) { j["added_tokens"] = {token(std::string(1 << 20, 'x'), 300)}; }, "1048576 bytes"},
+      {"empty", [](Json& j) { j["added_tokens"] = Json::array({token("", 300)}); }, "0 bytes"},
+      {"long", [](Json& j) { j["added_tokens"] = Json::array({token(std::string(1 << 20, 'x'), 300)}); },
+       "1048576 bytes"},
       {"twice",
        [](Json& j) {
-         j["added_tokens"] = {token("<a>", 300), token("<a>", 301)};
+         j["added_tokens"] = Json::array({token("<a>", 300), token("<a>", 301)});
        },
        "stands twice"},
       {"same id",
        [](Json& j) {
-         j["added_tokens"] = {token("<a>", 300), token("<b>", 300)};
+         j["added_tokens"] = Json::array({token("<a>", 300), token("<b>", 300)});
        },
        "share the id"},
-      {"other id", [](Json& j) { j["added_tokens"] = {token("a", 300)}; }, "in the vocabulary"},
-      {"taken id", [](Json& j) { j["added_tokens"] = {token("<a>", 97)}; }, "has the id 97"},
-      {"id range", [](Json& j) { j["added_tokens"] = {token("<a>", 1LL << 40)}; }, "id"},
+      {"other id", [](Json& j) { j["added_tokens"] = Json::array({token("a", 300)}); }, "in the vocabulary"},
+      {"taken id", [](Json& j) { j["added_tokens"] = Json::array({token("<a>", 97)}); }, "has the id 97"},
+      {"id range", [](Json& j) { j["added_tokens"] = Json::array({token("<a>", 1LL << 40)}); }, "id"},
       {"too many", [](Json& j) { j["added_tokens"] = Json(70000, token("<a>", 300)); }, "limit of 65536"},
   });
 }
