@@ -104,6 +104,7 @@ def compile_alone(compiler, header):
     """Problems of a header compiled with nothing before it."""
     command = compiler + ["-std=c++20", "-fsyntax-only", "-x", "c++", "-Wall", "-Wextra", f"-I{SRC}",
                           "-Wno-pragma-once-outside-header", "-DFMT_HEADER_ONLY=1", "-DPCRE2_CODE_UNIT_WIDTH=8",
+                          '-DCHEETAH_SOURCE_DIR="."',
                           str(header)]
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode != 0:
