@@ -28,5 +28,11 @@ TEST(Checked, RefusesValuesThatDoNotFit) {
   EXPECT_THROW(CheckedSize(kMax).to<int64_t>(), Error);
 }
 
+TEST(Printable, EscapesControlCharactersAndWhatIsNotUtf8) {
+  EXPECT_EQ(printable("a\x1b[1m\xc2\x9b"), "a\\x1b[1m\\xc2\\x9b");
+  EXPECT_EQ(printable(std::string_view("\xc2", 1)), "\\xc2");  // a sequence cut after its first byte
+  EXPECT_EQ(printable("naïve"), "naïve");
+}
+
 }  // namespace
 }  // namespace cheetah

@@ -37,8 +37,8 @@ std::string printable(std::string_view text, size_t max_bytes) {
   while (!text.empty() && out.size() < max_bytes) {
     const size_t length = utf8_sequence_length(text);
     const auto lead = static_cast<unsigned char>(text[0]);
-    const bool control =
-        lead < 0x20 || lead == 0x7F || (lead == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0);
+    const bool control = lead < 0x20 || lead == 0x7F ||
+                         (length == 2 && lead == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0);
     if (length > 0 && !control) {
       out.append(text.substr(0, length));
       text.remove_prefix(length);
