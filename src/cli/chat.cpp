@@ -20,7 +20,6 @@ namespace cheetah {
 namespace {
 
 constexpr int64_t kDefaultContext = 8192;
-constexpr int kInterruptedExit = 130;
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -67,23 +66,17 @@ class Chat {
 
   int run() {
     greet();
-    InterruptScope interrupts;
     LineReader lines;
     for (std::string line;;) {
       if (interactive_) print(styled("> ", Style::kGreen));
       flush_output();
-      const auto event = lines.next(line);
-      if (event == LineReader::Event::kInterrupted) {
-        print("\n");
-        return kInterruptedExit;
-      }
-      if (event == LineReader::Event::kEnd) break;
+      if (!lines.next(line)) break;
       if (line.empty()) continue;
       if (line.front() == '/') {
         if (!obey(line)) return 0;
         continue;
       }
-      answer(line, interrupts);
+      answer(line);
     }
     if (interactive_) print("\n");
     return 0;
@@ -126,7 +119,8 @@ class Chat {
     return true;
   }
 
-  void answer(const std::string& line, InterruptScope& interrupts) {
+  void answer(const std::string& line) {
+    const InterruptScope interrupts;  // only here: at the prompt Ctrl-C ends the program, whenever it comes
     messages_.push_back({"user", line});
     const int64_t capacity = sequence_.capacity();
     const int64_t reserve = std::min(params_.max_tokens, capacity / 4);
@@ -139,7 +133,6 @@ class Chat {
       return !interrupts.pending();
     };
     last_ = generate(engine_.model(), sequence_, prompt, params_, sink);
-    interrupts.take();
     messages_.push_back({"assistant", last_.text});
     ++params_.seed;  // the same question later may get another answer
     print("\n");

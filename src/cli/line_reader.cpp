@@ -23,21 +23,21 @@ bool LineReader::take_line(std::string& line) {
   return true;
 }
 
-LineReader::Event LineReader::next(std::string& line) {
+bool LineReader::next(std::string& line) {
   char chunk[4096];
   while (!take_line(line)) {
     if (ended_) {
       line = std::exchange(buffer_, "");
-      return line.empty() ? Event::kEnd : Event::kLine;
+      return !line.empty();
     }
     const ssize_t got = read(STDIN_FILENO, chunk, sizeof chunk);
-    if (got < 0 && errno == EINTR) return Event::kInterrupted;
+    if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw Error(format("standard input: {}", std::strerror(errno)));
     ended_ = got == 0;
     buffer_.append(chunk, static_cast<size_t>(got));
     if (buffer_.size() > kMaxLineBytes) throw Error("standard input: a line is longer than 16 MiB");
   }
-  return Event::kLine;
+  return true;
 }
 
 }  // namespace cheetah

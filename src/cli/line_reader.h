@@ -1,15 +1,13 @@
 #pragma once
-#include <optional>
 #include <string>
 
 namespace cheetah {
 
-// Lines of standard input. Unlike getline, a signal ends the wait, so that Ctrl-C at a prompt is seen.
+// Lines of standard input, limited in length.
 class LineReader {
  public:
-  enum class Event { kLine, kEnd, kInterrupted };
-  // kLine: `line` has the next line without its newline. An unfinished last line counts as one.
-  Event next(std::string& line);
+  // The next line without its newline; an unfinished last line counts as one. False at the end.
+  bool next(std::string& line);
 
  private:
   bool take_line(std::string& line);

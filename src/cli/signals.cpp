@@ -39,10 +39,5 @@ InterruptScope::InterruptScope() {
 }
 InterruptScope::~InterruptScope() { g_deferred = 0; }
 bool InterruptScope::pending() const { return g_pending != 0; }
-bool InterruptScope::take() {
-  const bool was_pending = g_pending != 0;
-  g_pending = 0;
-  return was_pending;
-}
 
 }  // namespace cheetah

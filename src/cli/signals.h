@@ -8,8 +8,8 @@ void open_missing_standard_files();
 // SIGINT ends the process with 130 at once; SIGPIPE becomes an error of the write, which print() handles.
 void install_signal_handlers();
 
-// While one lives, the first SIGINT only sets a flag that long work polls; a second before the flag is taken
-// ends the process. One at a time.
+// While one lives, the first SIGINT only sets a flag that long work polls; a second ends
+// the process. One at a time.
 class InterruptScope {
  public:
   InterruptScope();
@@ -17,7 +17,6 @@ class InterruptScope {
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
   bool pending() const;
-  bool take();  // pending(), and clears the flag
 };
 
 }  // namespace cheetah

@@ -65,8 +65,13 @@ class Terminal(ProgramTest):
                 self.fail(f"the program ended: {seen!r}")
         return seen
 
-    def exit_code(self, pid, fd):
+    def exit_code(self, pid, fd, seconds=20):
+        end = time.monotonic() + seconds
         while True:  # a pty's reader must drain it, or the writer waits
+            ready, _, _ = select.select([fd], [], [], max(0, end - time.monotonic()))
+            if not ready:
+                os.kill(pid, signal.SIGKILL)
+                self.fail("the program did not end")
             try:
                 if not os.read(fd, 4096):
                     break
