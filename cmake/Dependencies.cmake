@@ -32,6 +32,12 @@ cheetah_find_library(pcre2 pcre2-8 pcre2.h)
 target_compile_definitions(pcre2 INTERFACE PCRE2_CODE_UNIT_WIDTH=8)
 cheetah_find_library(utf8proc utf8proc utf8proc.h)
 target_compile_definitions(utf8proc INTERFACE $<$<BOOL:${CHEETAH_PORTABLE}>:UTF8PROC_STATIC>)
+find_package(Boost 1.74 REQUIRED)  # headers only: Asio and Beast
+if(CHEETAH_PORTABLE)
+  set(OPENSSL_USE_STATIC_LIBS ON)
+endif()
+find_package(OpenSSL 3 REQUIRED)
+find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
 
 # CUDA is found by itself and optional. The version is all the code asks for until device code arrives.

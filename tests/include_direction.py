@@ -27,6 +27,7 @@ BELOW = {
     "model": ["kernels"],
     "engine": ["model"],
     "serve": ["engine"],
+    "load": ["base"],
     "cluster": ["serve"],
     "profile": ["hw"],
     "lab": ["kernels", "profile"],
