@@ -9,18 +9,21 @@ namespace {
 
 TEST(ApiErrorTest, SpeaksBothDialects) {
   const ApiError error{.status = 400, .message = "bad \"x\"", .param = "x", .code = "invalid_value"};
-  EXPECT_EQ(
-      error_body(error, ApiStyle::kOpenAi),
-      R"({"error":{"message":"bad \"x\"","type":"invalid_request_error","param":"x","code":"invalid_value"}})");
+  EXPECT_EQ(Json::parse(error_body(error, ApiStyle::kOpenAi)), (Json{{"error",
+                                                                      {{"message", "bad \"x\""},
+                                                                       {"type", "invalid_request_error"},
+                                                                       {"param", "x"},
+                                                                       {"code", "invalid_value"}}}}));
   EXPECT_EQ(
       Json::parse(error_body(error, ApiStyle::kAnthropic)),
-      Json::parse(R"({"type":"error","error":{"type":"invalid_request_error","message":"bad \"x\""}})"));
+      (Json{{"type", "error"}, {"error", {{"type", "invalid_request_error"}, {"message", "bad \"x\""}}}}));
 }
 
 TEST(ApiErrorTest, NamesWhatIsAbsentAsNull) {
   EXPECT_EQ(
       Json::parse(error_body({.status = 503, .message = "full"}, ApiStyle::kOpenAi)),
-      Json::parse(R"({"error":{"message":"full","type":"overloaded_error","param":null,"code":null}})"));
+      (Json{{"error",
+             {{"message", "full"}, {"type", "overloaded_error"}, {"param", nullptr}, {"code", nullptr}}}}));
 }
 
 }  // namespace
