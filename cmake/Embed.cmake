@@ -1,0 +1,22 @@
+# cmake "-DFILES=a;b" -DOUTPUT=page_files.cpp -P Embed.cmake: writes files as byte arrays behind the table that
+# src/serve/page_files.h declares. The build runs it whenever one of them changes.
+set(arrays "")
+set(rows "")
+set(index 0)
+foreach(file ${FILES})
+  get_filename_component(name ${file} NAME)
+  file(READ ${file} hex HEX)
+  file(SHA256 ${file} hash)
+  string(SUBSTRING ${hash} 0 16 hash)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
+  string(APPEND arrays "constexpr unsigned char kFile${index}[] = {${bytes}0};\n")
+  string(APPEND rows "    {\"${name}\", {reinterpret_cast<const char*>(kFile${index}), sizeof kFile${index} - 1}, \"\\\"${hash}\\\"\"},\n")
+  math(EXPR index "${index} + 1")
+endforeach()
+file(WRITE ${OUTPUT} "#include \"serve/page_files.h\"\n
+namespace cheetah {\nnamespace {\n
+${arrays}
+const EmbeddedFile kFiles[] = {\n${rows}};\n
+}  // namespace\n
+std::span<const EmbeddedFile> embedded_page_files() { return kFiles; }\n
+}  // namespace cheetah\n")

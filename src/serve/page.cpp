@@ -1,0 +1,27 @@
+#include "serve/page.h"
+
+#include "base/error.h"
+#include "serve/page_files.h"
+
+namespace cheetah {
+namespace {
+
+std::string_view content_type_of(std::string_view name) {
+  if (name.ends_with(".html")) return "text/html; charset=utf-8";
+  if (name.ends_with(".css")) return "text/css; charset=utf-8";
+  if (name.ends_with(".js")) return "text/javascript; charset=utf-8";
+  if (name.ends_with(".svg")) return "image/svg+xml";
+  CHEETAH_ASSERT(false, "an embedded file has a kind browsers are not told of");
+}
+
+}  // namespace
+
+std::optional<PageFile> page_file(std::string_view path) {
+  if (!path.starts_with('/')) return std::nullopt;
+  const std::string_view name = path == "/" ? "index.html" : path.substr(1);
+  for (const EmbeddedFile& file : embedded_page_files())
+    if (file.name == name) return PageFile{file.content, content_type_of(name), file.etag};
+  return std::nullopt;
+}
+
+}  // namespace cheetah
