@@ -3,12 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/format.h"
 
 namespace cheetah {
 namespace {
-
-constexpr size_t kLoggedDecisions = 4096;
 
 double seconds_between(EngineTime from, EngineTime to) {
   return std::chrono::duration<double>(to - from).count();
@@ -47,7 +44,6 @@ EngineCore::EngineCore(std::shared_ptr<const Model> model, const MemoryPlan& pla
       pool_(plan.num_pages, config_.page_tokens),
       cache_(pool_),
       sampler_(threads_.num_threads()),
-      log_(kLoggedDecisions),
       window_(widest_window(model_->traits())) {
   config_.threads = threads_.num_threads();
   start_counters();
@@ -74,63 +70,58 @@ void EngineCore::reset_counters() {
   cache_.evict(pool_.num_pages());
 }
 
-std::string EngineCore::refusal(const GenerationRequest& request) const {
-  if (refuses_) return "the engine is shutting down and takes no new requests";
-  if (requests_.contains(request.id)) return "a request with this id is already running";
-  if (request.prompt.empty()) return "the prompt has no tokens";
-  if (std::ssize(request.prompt) > config_.max_context)
-    return format("the prompt has {} tokens but the context holds {}", request.prompt.size(),
-                  config_.max_context);
-  for (const int32_t id : request.prompt)
-    if (id < 0 || id >= model_->traits().vocab)
-      return format("the prompt's token id {} is outside the model's vocabulary of {}", id,
-                    model_->traits().vocab);
-  if (request.n < 1 || request.max_tokens < 0) return "n must be at least 1 and max_tokens at least 0";
-  if (request.best_of > config_.max_sequences || request.n > config_.max_sequences)
-    return format("{} choices were asked for but at most {} sequences run at once",
-                  std::max(request.n, request.best_of), config_.max_sequences);
-  if (std::ssize(waiting_) >= config_.max_queue)
-    return format("the queue is full: {} requests wait", waiting_.size());
-  return "";
+std::optional<RequestError> EngineCore::refusal(const GenerationRequest& request) const {
+  if (refuses_) return is_draining();
+  if (requests_.contains(request.id))
+    return RequestError{ErrorKind::kBadRequest, "a request with this id is already running"};
+  if (const auto error = refusal_of(request, config_, model_->traits())) return error;
+  if (num_waiting() >= config_.max_queue) return queue_is_full(num_waiting());
+  return std::nullopt;
 }
 
 void EngineCore::submit(GenerationRequest request, EventSink sink, EngineTime now) {
-  if (const std::string why = refusal(request); !why.empty()) return send_refusal(request, sink, why, now);
   auto state = std::make_unique<RequestState>();
   state->request = std::move(request);
-  state->request.best_of = state->embeds() ? 1 : std::max(state->request.best_of, state->request.n);
-  if (state->embeds()) state->request.n = 1;
   state->sink = std::move(sink);
-  state->number = ++num_requests_;
   state->times.arrived = now;
-  state->salts[0] = "short " + state->request.cache_salt;
-  state->salts[1] = "long " + state->request.cache_salt;
-  if (!state->request.ignore_eos || state->request.grammar) state->end_ids = model_->traits().eos_ids;
-  state->end_ids.insert(state->end_ids.end(), state->request.stop_ids.begin(), state->request.stop_ids.end());
-  stats_.prompt_lengths.observe(static_cast<double>(state->num_prompt()));
-  start_sequence(*state, 0);
-  Sequence& first = *state->choices.front();
-  requests_.emplace(state->request.id, std::move(state));
-  enqueue(first);
-  note(DecisionKind::kArrived, first, now);
+  if (const auto error = refusal(state->request)) {
+    note_refused(state->request.id, now);
+    outbox_.push_back({state.get(), refusal_event(state->request, *error, now)});
+    state->num_finished = state->request.best_of;
+    finished_.push_back(std::move(state));
+    return;
+  }
+  RequestState& added = *requests_.emplace(state->request.id, std::move(state)).first->second;
+  try {
+    add_request(added, now);
+  } catch (const std::exception& error) {
+    fail(added, error);
+    forget_finished();
+  }
 }
 
-void EngineCore::send_refusal(const GenerationRequest& request, const EventSink& sink, const std::string& why,
-                              EngineTime now) {
+void EngineCore::add_request(RequestState& state, EngineTime now) {
+  GenerationRequest& request = state.request;
+  request.best_of = state.embeds() ? 1 : std::max(request.best_of, request.n);
+  if (state.embeds()) request.n = 1;
+  state.number = ++num_requests_;
+  state.salts[0] = "short " + request.cache_salt;
+  state.salts[1] = "long " + request.cache_salt;
+  if (!request.ignore_eos || request.grammar) state.end_ids = model_->traits().eos_ids;
+  state.end_ids.insert(state.end_ids.end(), request.stop_ids.begin(), request.stop_ids.end());
+  stats_.prompt_lengths.observe(static_cast<double>(state.num_prompt()));
+  start_sequence(state, 0);
+  enqueue(*state.choices.front());
+  note(DecisionKind::kArrived, *state.choices.front(), now);
+}
+
+void EngineCore::note_refused(RequestId id, EngineTime now) {
   ++stats_.finished_error;
   log_.add({.kind = DecisionKind::kRefused,
             .step = stats_.steps,
             .time_s = seconds_between(start_, now),
-            .request = request.id,
+            .request = id,
             .free_pages = pool_.num_free()});
-  GenerationEvent event;
-  event.request = request.id;
-  event.finish = FinishReason::kError;
-  event.error = why;
-  event.done = true;
-  event.prompt_tokens = std::ssize(request.prompt);
-  event.times.arrived = event.times.finished = now;
-  sink(std::move(event));
 }
 
 void EngineCore::start_sequence(RequestState& request, int choice) {
@@ -158,7 +149,7 @@ void EngineCore::cancel(RequestId id, EngineTime now) {
   forget_finished();
 }
 
-void EngineCore::finish_all(FinishReason reason, const std::string& error, EngineTime now) {
+void EngineCore::finish_all(FinishReason reason, EngineTime now, const RequestError& error) {
   for (auto& [id, request] : requests_) finish_request(*request, reason, now, error);
   forget_finished();
 }
@@ -177,21 +168,57 @@ void EngineCore::forget_finished() {
   std::erase_if(running_, is_done);
   std::erase_if(waiting_, is_done);
   last_held_ = nullptr;
-  std::erase_if(requests_, [](const auto& entry) {
-    return entry.second->num_finished == entry.second->request.best_of;
-  });
+  for (auto at = requests_.begin(); at != requests_.end();) {
+    const bool is_last = at->second->num_finished == at->second->request.best_of;
+    if (is_last) finished_.push_back(std::move(at->second));
+    at = is_last ? requests_.erase(at) : std::next(at);
+  }
+}
+
+// A sink that throws has lost its client: its request is cancelled, and those of others do not notice.
+void EngineCore::deliver(EngineTime now) {
+  for (size_t i = 0; i < outbox_.size(); ++i) {  // by index: a cancelled request sends more
+    RequestState& request = *outbox_[i].request;
+    if (!request.sink) continue;
+    try {
+      request.sink(std::move(outbox_[i].event));
+    } catch (...) {
+      request.sink = nullptr;
+      if (request.num_finished < request.request.best_of)
+        finish_request(request, FinishReason::kCancelled, now);
+    }
+  }
+  outbox_.clear();
+  forget_finished();
+  finished_.clear();
 }
 
 EngineStats EngineCore::stats() const {
-  EngineStats stats = stats_;
+  EngineStats stats;
+  copy_stats(stats);
+  return stats;
+}
+
+void EngineCore::copy_stats(EngineStats& stats) const {
+  stats = stats_;
   stats.running = std::ssize(running_);
-  stats.waiting = std::ssize(waiting_);
+  stats.waiting = num_waiting();
   stats.swapped = std::ranges::count_if(waiting_, [](const Sequence* s) { return s->swapped_pages > 0; });
   const PageUse use = pool_.use();
   stats.pages_total = use.total;
   stats.pages_free = use.free;
   stats.pages_cached = use.idle;
-  return stats;
+  stats.kv_occupancy = static_cast<double>(use.held() - use.idle) / static_cast<double>(use.total);
+  stats.fragmentation = measure_fragmentation();
+}
+
+double EngineCore::measure_fragmentation() const {
+  int64_t held = 0, stored = 0;  // shared pages count once a sequence
+  for (const Sequence* sequence : running_) {
+    held += std::ssize(sequence->pages) - sequence->num_dropped();
+    stored += sequence->computed - sequence->num_dropped() * pool_.page_tokens();
+  }
+  return fragmentation(held, pool_.page_tokens(), stored);
 }
 
 void EngineCore::note(DecisionKind kind, const Sequence& sequence, EngineTime now, Decision decision) {

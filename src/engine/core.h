@@ -14,6 +14,7 @@
 #include "engine/kv/page_pool.h"
 #include "engine/kv/prefix_cache.h"
 #include "engine/memory_plan.h"
+#include "engine/refusal.h"
 #include "engine/sampler.h"
 #include "engine/scheduler/scheduler.h"
 #include "engine/sequence.h"
@@ -25,23 +26,31 @@ class EngineCore {
   EngineCore(std::shared_ptr<const Model> model, const MemoryPlan& plan, EngineTime now);
   ~EngineCore();
 
+  // None of these throws for what a request brings; their events wait for deliver().
   void submit(GenerationRequest request, EventSink sink, EngineTime now);
   void cancel(RequestId id, EngineTime now);
-  void finish_all(FinishReason reason, const std::string& error, EngineTime now);
+  void finish_all(FinishReason reason, EngineTime now, const RequestError& error = {});
   void refuse_new() { refuses_ = true; }
+  void note_refused(RequestId id, EngineTime now);  // by someone before us
 
-  // One turn. Not `computed`: there was nothing to do before `wake`.
+  // One turn. Not `computed`: there was nothing to do before `wake`. What a step throws ends the requests it
+  // can be blamed on, not the engine.
   struct Turn {
     bool computed = false;
     std::optional<EngineTime> wake;
   };
   Turn step(EngineTime now);
 
+  // Calls the sinks with what happened since the last call.
+  void deliver(EngineTime now);
+
   bool idle() const { return requests_.empty(); }
+  int64_t num_waiting() const { return std::ssize(waiting_); }
   const EngineConfig& config() const { return config_; }
   const Model& model() const { return *model_; }
   EngineStats stats() const;
-  std::string explain_last(int64_t num_decisions) const { return log_.last(num_decisions); }
+  void copy_stats(EngineStats& stats) const;  // without allocating, where `stats` was filled before
+  const DecisionLog& decisions() const { return log_; }
   void reset_counters();  // and empties the prefix cache
   void check_invariants() const;
 
@@ -56,15 +65,20 @@ class EngineCore {
     int64_t hidden_count = 0;
   };
 
+  struct Outgoing {
+    RequestState* request = nullptr;
+    GenerationEvent event;
+  };
+
   // core.cpp
-  std::string refusal(const GenerationRequest& request) const;
+  std::optional<RequestError> refusal(const GenerationRequest& request) const;
   void start_counters();
-  void send_refusal(const GenerationRequest& request, const EventSink& sink, const std::string& why,
-                    EngineTime now);
+  void add_request(RequestState& request, EngineTime now);
   void start_sequence(RequestState& request, int choice);
   void enqueue(Sequence& sequence);
   void forget_finished();
   void expire(EngineTime now);
+  double measure_fragmentation() const;
   void note(DecisionKind kind, const Sequence& sequence, EngineTime now, Decision decision = {});
 
   // core_pages.cpp
@@ -84,6 +98,13 @@ class EngineCore {
   const std::string& salt_of(const Sequence& sequence) const;
 
   // core_step.cpp
+  Turn take_turn(EngineTime now);
+  void compute_batch();
+  void compute_one_by_one();
+  void clear_batch();
+  void fail(RequestState& request, const std::exception& error);
+  template <class Action>
+  void guarded(Sequence& sequence, const Action& action);
   void build_views(EngineTime now);
   RunningSequence view_running(const Sequence& sequence, bool tight) const;
   WaitingSequence view_waiting(const Sequence& sequence, bool look_up, EngineTime now) const;
@@ -103,9 +124,9 @@ class EngineCore {
   void append_token(Sequence& sequence, GeneratedToken&& token, EngineTime now);
   void observe_token(Sequence& sequence, EngineTime now);
   bool is_end(const Sequence& sequence, int32_t id) const;
-  void finish(Sequence& sequence, FinishReason reason, EngineTime now, const std::string& error = "");
+  void finish(Sequence& sequence, FinishReason reason, EngineTime now, const RequestError& error = {});
   void finish_request(RequestState& request, FinishReason reason, EngineTime now,
-                      const std::string& error = "");
+                      const RequestError& error = {});
   void close_event(Sequence& sequence, FinishReason reason, EngineTime now);
   void send_best(RequestState& request);
   void send(Sequence& sequence);
@@ -134,7 +155,9 @@ class EngineCore {
 
   std::map<RequestId, std::unique_ptr<RequestState>> requests_;
   std::vector<Sequence*> running_;
-  std::vector<Sequence*> waiting_;  // by rank
+  std::vector<Sequence*> waiting_;                       // by rank
+  std::vector<std::unique_ptr<RequestState>> finished_;  // until their last events are delivered
+  std::vector<Outgoing> outbox_;
   bool any_finished_ = false;
   Sequence* last_held_ = nullptr;  // the log says once why one waits
   HoldReason last_hold_{};

@@ -85,6 +85,31 @@ TEST(EngineCore, GivesBackPagesThatNoWindowReaches) {
   }
 }
 
+TEST(EngineCore, AStepThatThrowsEndsOnlyTheRequestToBlame) {
+  const auto model = load_quietly("tests/models/gpt2");  // has no place for a token beyond its positions
+  const int64_t positions = model->traits().max_positions;
+  EngineConfig config = small_config(100, *model);
+  config.max_batch_tokens = 4 * positions;
+  MemoryPlan plan = plan_memory(model->traits(), 0, config, int64_t{8} << 30);
+  plan.config.max_context = 4 * positions;
+  CoreDriver driver(plan, model);
+  std::vector<RequestId> ids;
+  for (const int64_t length : {int64_t{9}, positions + 5, int64_t{20}}) {
+    GenerationRequest request;
+    request.prompt.assign(static_cast<size_t>(length), 3);
+    request.max_tokens = 6;
+    request.ignore_eos = true;
+    ids.push_back(driver.submit(std::move(request)));
+  }
+  driver.run();
+  EXPECT_EQ(driver.received[ids[0]].choices.at(0).tokens.size(), 6u);
+  EXPECT_EQ(driver.received[ids[1]].error_kind, ErrorKind::kInternal);
+  EXPECT_NE(driver.received[ids[1]].error.find("positions"), std::string::npos);
+  EXPECT_EQ(driver.received[ids[2]].choices.at(0).tokens.size(), 6u);
+  const EngineStats stats = driver.core.stats();
+  EXPECT_EQ(stats.pages_free + stats.pages_cached, stats.pages_total);
+}
+
 TEST(EngineCore, AWarmDecodeStepAllocatesOnlyItsEvents) {
   EngineConfig config = small_config(64, *small_model());
   EngineCore core(small_model(), plan_memory(small_model()->traits(), 0, config, int64_t{8} << 30),
@@ -101,9 +126,13 @@ TEST(EngineCore, AWarmDecodeStepAllocatesOnlyItsEvents) {
         std::move(request), [&](GenerationEvent&&) { ++events; }, EngineTime{});
   }
   EngineTime now{};
-  for (int i = 0; i < 40; ++i) core.step(now += std::chrono::milliseconds(1));
+  const auto step = [&] {
+    core.step(now += std::chrono::milliseconds(1));
+    core.deliver(now);
+  };
+  for (int i = 0; i < 40; ++i) step();
   const int64_t before = allocation_count(), events_before = events;
-  for (int i = 0; i < 20; ++i) core.step(now += std::chrono::milliseconds(1));
+  for (int i = 0; i < 20; ++i) step();
   const int64_t sent = events - events_before;
   EXPECT_EQ(sent, 20 * static_cast<int64_t>(kRequests));
   EXPECT_LE(allocation_count() - before, 2 * sent) << "an event's token list, and rarely a growing buffer";

@@ -36,6 +36,7 @@ struct Received {
   };
   std::map<int, Choice> choices;
   std::string error;
+  ErrorKind error_kind = ErrorKind::kNone;
   bool done = false;
   int64_t cached_tokens = 0;
   RequestTimes times;
@@ -57,6 +58,7 @@ struct Received {
     choice.stop_string = event.stop_string;
     choice.completion_tokens = event.completion_tokens;
     error = event.error;
+    error_kind = event.error_kind;
     cached_tokens = event.cached_tokens;
     times = event.times;
     embedding = event.embedding;
@@ -81,22 +83,34 @@ class CoreDriver {
   explicit CoreDriver(const EngineConfig& config, std::shared_ptr<const Model> model = small_model())
       : core(model, plan_memory(model->traits(), 0, config, int64_t{8} << 30), EngineTime{}) {}
 
+  CoreDriver(const MemoryPlan& plan, std::shared_ptr<const Model> model)
+      : core(std::move(model), plan, EngineTime{}) {}
+
   RequestId submit(GenerationRequest request) {
     request.id = RequestId{++last_id};
     received[request.id];
     core.submit(
         std::move(request),
         [this](GenerationEvent&& event) { received[event.request].add(std::move(event)); }, now);
+    core.deliver(now);
     return RequestId{last_id};
   }
   void step() {
     now += std::chrono::milliseconds(1);
     core.step(now);
     core.check_invariants();
+    core.deliver(now);
+  }
+  void cancel(RequestId id) {
+    core.cancel(id, now);
+    core.deliver(now);
+  }
+  std::string explain_last(int64_t num_decisions) const {
+    return text_of(core.decisions().last(num_decisions));
   }
   void run() {
     for (int64_t steps = 0; !core.idle(); ++steps) {
-      ASSERT_LT(steps, 200000) << core.explain_last(20);
+      ASSERT_LT(steps, 200000) << explain_last(20);
       step();
     }
   }

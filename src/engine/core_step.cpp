@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/format.h"
 #include "engine/core.h"
 
 namespace cheetah {
@@ -19,9 +20,24 @@ double seconds_between(EngineTime from, EngineTime to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
+EngineTime clock_now() { return std::chrono::steady_clock::now(); }
+
+RequestError internal_error(const std::exception& error) {
+  return {ErrorKind::kInternal, format("the engine failed at this request: {}", error.what())};
+}
+
 }  // namespace
 
 EngineCore::Turn EngineCore::step(EngineTime now) {
+  try {
+    return take_turn(now);
+  } catch (const std::exception& error) {  // outside any one request's part: all may be half way
+    finish_all(FinishReason::kError, now, internal_error(error));
+    return {};
+  }
+}
+
+EngineCore::Turn EngineCore::take_turn(EngineTime now) {
   expire(now);
   if (requests_.empty()) return {};
   build_views(now);
@@ -37,13 +53,60 @@ EngineCore::Turn EngineCore::step(EngineTime now) {
                                        : EngineTime::duration(kRetry);
     return {.computed = false, .wake = now + pause};
   }
-  const EngineTime begin = std::chrono::steady_clock::now();
-  run_batch();
-  commit_batch(begin);
-  const EngineTime end = std::chrono::steady_clock::now();
-  observe_step(begin, end);
+  compute_batch();
   forget_finished();
   return {.computed = true, .wake = std::nullopt};
+}
+
+void EngineCore::compute_batch() {
+  const EngineTime begin = clock_now();
+  try {
+    run_batch();
+  } catch (const std::exception&) {
+    return compute_one_by_one();
+  }
+  commit_batch(begin);
+  observe_step(begin, clock_now());
+}
+
+// The batch failed as a whole: alone, each sequence either computes or is the one to blame.
+void EngineCore::compute_one_by_one() {
+  const std::vector<Work> failed = works_;
+  for (const Work& work : failed) {
+    if (work.sequence->status == SequenceStatus::kDone) continue;
+    clear_batch();
+    try {
+      add_work(*work.sequence, work.count);
+      run_batch();
+    } catch (const std::exception& error) {
+      fail(*work.sequence->request, error);
+      continue;
+    }
+    commit_batch(clock_now());
+  }
+}
+
+void EngineCore::fail(RequestState& request, const std::exception& error) {
+  finish_request(request, FinishReason::kError, clock_now(), internal_error(error));
+}
+
+template <class Action>
+void EngineCore::guarded(Sequence& sequence, const Action& action) {
+  if (sequence.status == SequenceStatus::kDone) return;
+  try {
+    action();
+  } catch (const std::exception& error) {
+    fail(*sequence.request, error);
+  }
+}
+
+void EngineCore::clear_batch() {
+  works_.clear();
+  batch_tokens_.clear();
+  batch_sequences_.clear();
+  logit_rows_.clear();
+  hidden_rows_.clear();
+  shape_ = {};
 }
 
 void EngineCore::build_views(EngineTime now) {
@@ -106,12 +169,7 @@ WaitingSequence EngineCore::view_waiting(const Sequence& sequence, bool look_up,
 }
 
 void EngineCore::apply_plan(EngineTime now) {
-  works_.clear();
-  batch_tokens_.clear();
-  batch_sequences_.clear();
-  logit_rows_.clear();
-  hidden_rows_.clear();
-  shape_ = {};
+  clear_batch();
   for (const StepPlan::Preempted& preempted : plan_.preemptions) {
     Sequence& sequence = *was_running_[static_cast<size_t>(preempted.index)];
     ++stats_.preemptions;
@@ -189,18 +247,20 @@ void EngineCore::run_batch() {
 void EngineCore::commit_batch(EngineTime now) {
   jobs_.clear();
   job_owners_.clear();
-  for (const Work& work : works_) {
-    Sequence& sequence = *work.sequence;
-    sequence.computed += work.count;
-    publish(sequence);
-    drop_unseen_pages(sequence);
-    collect_prompt_logprobs(work);
-    collect_hidden(work);
-    if (sequence.pending() == 0) add_jobs(work, now);
-  }
+  for (const Work& work : works_)
+    guarded(*work.sequence, [&] {
+      Sequence& sequence = *work.sequence;
+      sequence.computed += work.count;
+      publish(sequence);
+      drop_unseen_pages(sequence);
+      collect_prompt_logprobs(work);
+      collect_hidden(work);
+      if (sequence.pending() == 0) add_jobs(work, now);
+    });
   sampler_.run(jobs_, threads_);
-  const EngineTime sampled = std::chrono::steady_clock::now();
-  for (size_t i = 0; i < jobs_.size(); ++i) take_token(*job_owners_[i], jobs_[i], sampled);
+  const EngineTime sampled = clock_now();
+  for (size_t i = 0; i < jobs_.size(); ++i)
+    guarded(*job_owners_[i], [&] { take_token(*job_owners_[i], jobs_[i], sampled); });
 }
 
 std::span<const float> EngineCore::logits_row(int64_t row) const {

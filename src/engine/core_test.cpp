@@ -145,8 +145,7 @@ TEST(EngineCore, ASecondRequestWaitsForTheFirstOnesPages) {
   EXPECT_EQ(driver.received[first].cached_tokens, 0);
   EXPECT_EQ(driver.received[second].cached_tokens, 96);
   EXPECT_EQ(driver.received[first].choices[0].tokens, driver.received[second].choices[0].tokens);
-  EXPECT_NE(driver.core.explain_last(100).find("another sequence is computing its beginning"),
-            std::string::npos);
+  EXPECT_NE(driver.explain_last(100).find("another sequence is computing its beginning"), std::string::npos);
 }
 
 TEST(EngineCore, TenantsDoNotShareTheirPrefixes) {
@@ -280,7 +279,7 @@ TEST(EngineCore, DeadlinesAndCancellationsKeepWhatIsThere) {
   EXPECT_GT(late.choices.at(0).tokens.size(), 0u);
   request.deadline.reset();
   const RequestId id = driver.submit(request);
-  driver.core.cancel(id, driver.now);  // before anything ran
+  driver.cancel(id);  // before anything ran
   EXPECT_TRUE(driver.core.idle());
   EXPECT_EQ(driver.received[id].choices.at(1).finish, FinishReason::kCancelled);
 }
@@ -290,7 +289,9 @@ TEST(EngineCore, RefusesWhatItCannotTake) {
   config.max_queue = 1;
   CoreDriver driver(config);
   EXPECT_NE(driver.generate(request_of({}, 4)).error.find("no tokens"), std::string::npos);
-  EXPECT_NE(driver.generate(request_of(random_prompt(1000, 1), 4)).error.find("64"), std::string::npos);
+  const Received too_long = driver.generate(request_of(random_prompt(1000, 1), 4));
+  EXPECT_NE(too_long.error.find("64"), std::string::npos);
+  EXPECT_EQ(too_long.error_kind, ErrorKind::kTooLong);
   EXPECT_NE(driver.generate(request_of({-1}, 4)).error.find("vocabulary"), std::string::npos);
   GenerationRequest many = request_of({1}, 4);
   many.n = 100;
@@ -299,6 +300,7 @@ TEST(EngineCore, RefusesWhatItCannotTake) {
   const RequestId second = driver.submit(request_of({1}, 4));
   EXPECT_NE(driver.received[second].error.find("queue is full"), std::string::npos);
   EXPECT_TRUE(driver.received[second].done);
+  EXPECT_EQ(driver.received[second].error_kind, ErrorKind::kQueueFull);
 }
 
 TEST(EngineCore, AContextThatIsFullEndsWithLength) {
@@ -321,10 +323,11 @@ TEST(EngineCore, TenThousandSubmissionsAndCancellationsLeaveNoPageHeld) {
       request.priority = static_cast<int>(some(3));
       driver.submit(std::move(request));
     } else if (some(3) < 2) {
-      driver.core.cancel(RequestId{driver.last_id - some(30)}, driver.now);
+      driver.cancel(RequestId{driver.last_id - some(30)});
     } else {
       driver.now += std::chrono::milliseconds(1);
       driver.core.step(driver.now);
+      driver.core.deliver(driver.now);
     }
     if (i % 100 == 0) driver.core.check_invariants();
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "engine/core.h"
 #include "model/rope_scaling.h"
 
@@ -41,8 +42,14 @@ void EngineCore::collect_hidden(const Work& work) {
   if (work.sequence->pending() > 0) return;
   const double rows =
       request.request.pooling == Pooling::kMean ? static_cast<double>(request.num_prompt()) : 1;
+  double divisor = rows;
+  if (request.request.normalize) {
+    double squares = 0;
+    for (const double sum : request.pooled) squares += sum * sum;
+    divisor = squares > 0 ? std::sqrt(squares) : 1;
+  }
   request.embedding.clear();
-  for (const double sum : request.pooled) request.embedding.push_back(static_cast<float>(sum / rows));
+  for (const double sum : request.pooled) request.embedding.push_back(static_cast<float>(sum / divisor));
 }
 
 // The other choices share all pages; whoever writes the last, partly filled one first gets a copy of it.
@@ -96,15 +103,16 @@ bool EngineCore::is_end(const Sequence& sequence, int32_t id) const {
 }
 
 void EngineCore::take_token(Sequence& sequence, SampleJob& job, EngineTime now) {
-  if (sequence.status == SequenceStatus::kDone) return;
   if (sequence.request->request.max_tokens == 0) return finish(sequence, FinishReason::kLength, now);
+  if (job.failed) throw Error("sampling failed");
   if (job.impossible)
-    return finish(sequence, FinishReason::kError, now, "no token satisfies the request's constraints here");
+    return finish(sequence, FinishReason::kError, now,
+                  {ErrorKind::kBadRequest, "no token satisfies the request's constraints here"});
   observe_token(sequence, now);
   if (is_end(sequence, job.token.id)) return finish(sequence, FinishReason::kStop, now);
   if (sequence.grammar && !sequence.grammar->accept(job.token.id))
     return finish(sequence, FinishReason::kError, now,
-                  "the grammar does not accept a token its mask allowed");
+                  {ErrorKind::kInternal, "the grammar does not accept a token its mask allowed"});
   append_token(sequence, std::move(job.token), now);
 }
 
@@ -121,7 +129,8 @@ void EngineCore::append_token(Sequence& sequence, GeneratedToken&& token, Engine
     return finish(sequence, FinishReason::kLength, now);
   if (sequence.grammar && sequence.grammar->is_dead_end()) {
     if (sequence.grammar->is_complete()) return finish(sequence, FinishReason::kStop, now);
-    return finish(sequence, FinishReason::kError, now, "the grammar allows no further token");
+    return finish(sequence, FinishReason::kError, now,
+                  {ErrorKind::kBadRequest, "the grammar allows no further token"});
   }
   if (rope_changes(model_->traits(), sequence.computed, std::ssize(sequence.tokens))) {
     std::erase(running_, &sequence);
@@ -143,7 +152,7 @@ void EngineCore::observe_token(Sequence& sequence, EngineTime now) {
   sequence.last_token = now;
 }
 
-void EngineCore::finish(Sequence& sequence, FinishReason reason, EngineTime now, const std::string& error) {
+void EngineCore::finish(Sequence& sequence, FinishReason reason, EngineTime now, const RequestError& error) {
   if (sequence.status == SequenceStatus::kDone) return;
   RequestState& request = *sequence.request;
   publish(sequence);
@@ -156,7 +165,8 @@ void EngineCore::finish(Sequence& sequence, FinishReason reason, EngineTime now,
   any_finished_ = true;
   ++request.num_finished;
   note(DecisionKind::kFinished, sequence, now, {.finish = reason});
-  sequence.event.error = error;
+  sequence.event.error = error.why;
+  sequence.event.error_kind = error.kind;
   close_event(sequence, reason, now);
   const bool last = request.num_finished == request.request.best_of;
   if (last) count_finished(request, reason);
@@ -206,11 +216,11 @@ void EngineCore::send(Sequence& sequence) {
   GenerationEvent next;
   next.request = sequence.event.request;
   next.choice = sequence.event.choice;
-  sequence.request->sink(std::exchange(sequence.event, std::move(next)));
+  outbox_.push_back({sequence.request, std::exchange(sequence.event, std::move(next))});
 }
 
 void EngineCore::finish_request(RequestState& request, FinishReason reason, EngineTime now,
-                                const std::string& error) {
+                                const RequestError& error) {
   while (!request.forked()) start_sequence(request, static_cast<int>(request.choices.size()));
   for (const auto& choice : request.choices) finish(*choice, reason, now, error);
 }

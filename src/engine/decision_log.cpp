@@ -69,21 +69,31 @@ std::string what_of(const Decision& d) {
   return format("finished ({}) with {} tokens", reason_of(d.finish), d.tokens);
 }
 
-}  // namespace
-
-std::string text_of(const Decision& d) {
-  return format("{:.3f} s step {} request {} choice {} {}; {} pages free", d.time_s, d.step,
+std::string line_of(const Decision& d) {
+  return format("{:.3f} s step {} request {} choice {} {}; {} pages free\n", d.time_s, d.step,
                 static_cast<uint64_t>(d.request), d.kind == DecisionKind::kForked ? 0 : d.choice, what_of(d),
                 d.free_pages);
 }
 
-std::string DecisionLog::last(int64_t num_decisions) const {
+}  // namespace
+
+std::string text_of(const std::vector<Decision>& decisions) {
+  std::string text;
+  for (const Decision& decision : decisions) text += line_of(decision);
+  return text;
+}
+
+void DecisionLog::follow(const DecisionLog& other) {
+  const uint64_t oldest = other.count_ - std::min<uint64_t>(other.count_, ring_.size());
+  for (count_ = std::max(count_, oldest); count_ < other.count_; ++count_) at(count_) = other.at(count_);
+}
+
+std::vector<Decision> DecisionLog::last(int64_t num_decisions) const {
   const uint64_t have = std::min<uint64_t>(count_, ring_.size());
   const uint64_t show = std::min<uint64_t>(have, static_cast<uint64_t>(std::max<int64_t>(0, num_decisions)));
-  std::string text;
-  for (uint64_t i = count_ - show; i < count_; ++i)
-    text += text_of(ring_[static_cast<size_t>(i % ring_.size())]) + "\n";
-  return text;
+  std::vector<Decision> decisions;
+  for (uint64_t i = count_ - show; i < count_; ++i) decisions.push_back(at(i));
+  return decisions;
 }
 
 }  // namespace cheetah

@@ -29,15 +29,22 @@ struct Decision {
 // thread.
 class DecisionLog {
  public:
-  explicit DecisionLog(size_t capacity) : ring_(capacity) {}
-  void add(const Decision& decision) { ring_[static_cast<size_t>(count_++ % ring_.size())] = decision; }
-  std::string last(int64_t num_decisions) const;  // one line each, oldest first
+  static constexpr size_t kCapacity = 4096;
+
+  DecisionLog() : ring_(kCapacity) {}
+  void add(const Decision& decision) { at(count_++) = decision; }
+  // Adds what `other` has and this one lacks.
+  void follow(const DecisionLog& other);
+  std::vector<Decision> last(int64_t num_decisions) const;  // oldest first
 
  private:
+  Decision& at(uint64_t index) { return ring_[static_cast<size_t>(index % ring_.size())]; }
+  const Decision& at(uint64_t index) const { return ring_[static_cast<size_t>(index % ring_.size())]; }
+
   std::vector<Decision> ring_;
   uint64_t count_ = 0;
 };
 
-std::string text_of(const Decision& decision);
+std::string text_of(const std::vector<Decision>& decisions);  // a line each
 
 }  // namespace cheetah

@@ -1,11 +1,13 @@
 #include "engine/engine.h"
 
+#include <atomic>
 #include <functional>
 #include <future>
 #include <thread>
 #include <variant>
 
 #include "base/mailbox.h"
+#include "base/published.h"
 #include "base/random.h"
 #include "engine/core.h"
 
@@ -18,6 +20,9 @@ struct Submit {
   GenerationRequest request;
   EventSink sink;
 };
+struct Refused {  // by submit(), for the log
+  RequestId id;
+};
 struct Cancel {
   RequestId id;
 };
@@ -27,17 +32,20 @@ struct Ask {  // something to do between two steps
 struct WhenIdle {  // called once nothing runs or waits
   std::function<void()> tell;
 };
-using Command = std::variant<Submit, Cancel, Ask, WhenIdle>;
+using Command = std::variant<Submit, Refused, Cancel, Ask, WhenIdle>;
 
 // Ids of the engine's own requests, far from those of people.
 constexpr uint64_t kOwnIds = ~uint64_t{0} - 16;
 
 }  // namespace
 
-// The thread and the way to it. Only the thread touches core_ once it runs.
+// The thread and the way to it. Only the thread touches core once it runs; others read what it publishes.
 struct Engine::State {
   State(std::shared_ptr<const Model> model, const MemoryPlan& plan)
-      : core(std::move(model), plan, now()), config(core.config()), thread([this] { loop(); }) {}
+      : core(std::move(model), plan, now()), config(core.config()) {
+    publish();
+    thread = std::thread([this] { loop(); });
+  }
   ~State() {
     inbox.close();
     thread.join();
@@ -49,40 +57,55 @@ struct Engine::State {
       inbox.take_all(commands);
       for (Command& command : commands) handle(command);
       if (inbox.closed()) break;
+      if (!commands.empty()) publish();
       if (core.idle()) {
         for (const auto& tell : std::exchange(when_idle, {})) tell();
         inbox.wait();
         continue;
       }
-      const EngineCore::Turn turn = take_turn();
+      const EngineCore::Turn turn = core.step(now());
+      publish();
       if (!turn.computed && turn.wake && !core.idle()) inbox.wait_until(*turn.wake);
     }
-    core.finish_all(FinishReason::kCancelled, "", now());
+    core.finish_all(FinishReason::kCancelled, now());
     inbox.take_all(commands);  // posted before the box closed: nobody waits in vain
     for (Command& command : commands) handle(command);
-    core.finish_all(FinishReason::kCancelled, "", now());
+    core.finish_all(FinishReason::kCancelled, now());
+    publish();
     for (const auto& tell : when_idle) tell();
   }
 
-  // What a step throws (memory, a bug in a request's path) ends the requests in it, not the engine.
-  EngineCore::Turn take_turn() {
-    try {
-      return core.step(now());
-    } catch (const std::exception& error) {
-      core.finish_all(FinishReason::kError, std::string("the engine failed: ") + error.what(), now());
-      return {};
+  void handle(Command& command) {
+    if (auto* submit = std::get_if<Submit>(&command)) {
+      core.submit(std::move(submit->request), std::move(submit->sink), now());
+      num_waiting.store(core.num_waiting());  // before it leaves the posted ones: it is never not counted
+      --num_posted;
+    } else if (const auto* refused = std::get_if<Refused>(&command)) {
+      core.note_refused(refused->id, now());
+    } else if (const auto* cancel = std::get_if<Cancel>(&command)) {
+      core.cancel(cancel->id, now());
+    } else if (const auto* ask = std::get_if<Ask>(&command)) {
+      ask->question(core);
+    } else {
+      when_idle.push_back(std::move(std::get<WhenIdle>(command).tell));
     }
   }
 
-  void handle(Command& command) {
-    if (auto* submit = std::get_if<Submit>(&command))
-      core.submit(std::move(submit->request), std::move(submit->sink), now());
-    else if (const auto* cancel = std::get_if<Cancel>(&command))
-      core.cancel(cancel->id, now());
-    else if (const auto* ask = std::get_if<Ask>(&command))
-      ask->question(core);
-    else
-      when_idle.push_back(std::move(std::get<WhenIdle>(command).tell));
+  // First what others can read, then the events: whoever has an event finds it counted.
+  void publish() {
+    num_waiting.store(core.num_waiting());
+    core.copy_stats(next_stats);
+    stats.swap_in(next_stats);
+    decisions.with([this](DecisionLog& log) { log.follow(core.decisions()); });
+    core.deliver(now());
+  }
+
+  // What can be told without the engine thread, which may be in a long step.
+  std::optional<RequestError> refusal(const GenerationRequest& request) const {
+    if (draining) return is_draining();
+    if (const int64_t waiting = num_posted + num_waiting; waiting >= config.max_queue)
+      return queue_is_full(waiting);
+    return refusal_of(request, config, core.model().traits());
   }
 
   // Runs `question` on the engine thread between two steps and waits for its answer.
@@ -98,8 +121,14 @@ struct Engine::State {
   EngineCore core;
   const EngineConfig config;
   Mailbox<Command> inbox;
+  std::atomic<int64_t> num_posted{0};   // requests in the box
+  std::atomic<int64_t> num_waiting{0};  // … and in the core's queue
+  std::atomic<bool> draining{false};
+  Published<EngineStats> stats;
+  Published<DecisionLog> decisions;
+  EngineStats next_stats;  // of the thread
   std::vector<std::function<void()>> when_idle;
-  std::thread thread;  // last: everything above is ready when it starts
+  std::thread thread;
 };
 
 Engine::Engine(std::shared_ptr<const Model> model, const EngineConfig& config) {
@@ -110,6 +139,11 @@ Engine::Engine(std::shared_ptr<const Model> model, const EngineConfig& config) {
 Engine::~Engine() = default;
 
 void Engine::submit(GenerationRequest request, EventSink sink) {
+  if (const auto error = state_->refusal(request)) {
+    state_->inbox.post(Refused{request.id});
+    return sink(refusal_event(request, *error, now()));
+  }
+  ++state_->num_posted;
   state_->inbox.post(Submit{std::move(request), std::move(sink)});
 }
 
@@ -135,13 +169,15 @@ void Engine::warm_up() {
     });
     done.get_future().wait();
   }
-  state_->ask([](EngineCore& core) {
+  state_->ask([state = state_.get()](EngineCore& core) {
     core.reset_counters();
+    state->publish();
     return true;
   });
 }
 
 void Engine::drain(std::chrono::milliseconds limit) {
+  state_->draining = true;
   state_->ask([](EngineCore& core) {
     core.refuse_new();
     return true;
@@ -150,18 +186,17 @@ void Engine::drain(std::chrono::milliseconds limit) {
   auto idle = promise->get_future();
   state_->inbox.post(WhenIdle{[promise] { promise->set_value(); }});
   if (idle.wait_for(limit) == std::future_status::ready) return;
-  state_->ask([](EngineCore& core) {
-    core.finish_all(FinishReason::kCancelled, "", now());
+  state_->ask([state = state_.get()](EngineCore& core) {
+    core.finish_all(FinishReason::kCancelled, now());
+    state->publish();
     return true;
   });
 }
 
-EngineStats Engine::stats() const {
-  return state_->ask([](EngineCore& core) { return core.stats(); });
-}
+EngineStats Engine::stats() const { return state_->stats.copy(); }
 
 std::string Engine::explain_last(int64_t num_decisions) const {
-  return state_->ask([num_decisions](EngineCore& core) { return core.explain_last(num_decisions); });
+  return text_of(state_->decisions.with([&](DecisionLog& log) { return log.last(num_decisions); }));
 }
 
 const EngineConfig& Engine::config() const { return state_->config; }

@@ -31,10 +31,12 @@ struct EngineConfig {
   bool deterministic = false;
 };
 
-// A copy of the engine's counters, taken between two steps.
+// A copy of the engine's counters as they stood between two steps.
 struct EngineStats {
   int64_t running = 0, waiting = 0, swapped = 0;
   int64_t pages_total = 0, pages_free = 0, pages_cached = 0;  // cached: held only by the prefix cache
+  double kv_occupancy = 0;                                    // share of the pages that sequences hold
+  double fragmentation = 0;  // of the places in those pages, the share without a token
   uint64_t steps = 0, prompt_tokens = 0, cached_prompt_tokens = 0, generated_tokens = 0;
   uint64_t prefix_queries = 0, prefix_hits = 0, preemptions = 0;  // queries and hits in tokens
   uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_deadline = 0,
@@ -52,8 +54,9 @@ class Engine {
          const EngineConfig& config);  // shared: the server names and inspects it
   ~Engine();
 
-  // Events arrive at `sink` until one with done. A request the engine cannot take (too long, queue full) gets
-  // a single kError event.
+  // Events arrive at `sink` until one with done, those of a step after stats() counts it. A request the
+  // engine cannot take (too long, queue full, draining) gets a single kError event, before submit() returns
+  // where that can be known at once.
   void submit(GenerationRequest request, EventSink sink);
   void cancel(RequestId id);
 
@@ -62,6 +65,7 @@ class Engine {
   // No new requests; returns when the running ones are done or the time is up (then they are cancelled).
   void drain(std::chrono::milliseconds limit);
 
+  // Neither waits for a running step.
   EngineStats stats() const;
   std::string explain_last(int64_t num_decisions) const;  // the ring log, one line a decision
   const EngineConfig& config() const;                     // resolved: no zeros left

@@ -35,13 +35,14 @@ class Waiter {
     };
   }
   const Received& wait() {
-    promise_.get_future().wait();
+    EXPECT_EQ(done_.wait_for(std::chrono::minutes(2)), std::future_status::ready);
     return received_;
   }
 
  private:
   Received received_;
   std::promise<void> promise_;
+  std::future<void> done_ = promise_.get_future();
 };
 
 TEST(Engine, ServesRequestsFromOtherThreads) {
@@ -79,6 +80,72 @@ TEST(Engine, DrainsAndThenRefuses) {
   EXPECT_EQ(running.wait().choices.at(0).finish, FinishReason::kLength);
   engine.submit(request_of(2, 10, 3), late.sink());
   EXPECT_NE(late.wait().error.find("shutting down"), std::string::npos);
+  EXPECT_EQ(late.wait().error_kind, ErrorKind::kDraining);
+}
+
+// Holds the engine thread in a sink, as a long step would.
+class Blocker {
+ public:
+  EventSink sink() {
+    return [this](GenerationEvent&& event) {
+      if (!std::exchange(entered_, true)) {
+        blocked_.set_value();
+        released_.get_future().wait_for(std::chrono::minutes(1));
+      }
+      if (event.done) done_.set_value();
+    };
+  }
+  void wait_until_blocked() { blocked_.get_future().wait(); }
+  void release() { released_.set_value(); }
+  void wait_until_done() { done_.get_future().wait(); }
+
+ private:
+  bool entered_ = false;
+  std::promise<void> blocked_, released_, done_;
+};
+
+TEST(Engine, AnswersWhileItsThreadIsBusy) {
+  EngineConfig config = threaded_config();
+  config.max_queue = 2;
+  Engine engine(small_model(), config);
+  EXPECT_EQ(engine.stats().pages_free, engine.stats().pages_total) << "there before the first step";
+  EXPECT_GT(engine.stats().pages_total, 0);
+  Blocker blocker;
+  engine.submit(request_of(1, 20, 5), blocker.sink());
+  blocker.wait_until_blocked();
+  const EngineStats stats = engine.stats();
+  EXPECT_EQ(stats.running, 1);
+  EXPECT_EQ(stats.generated_tokens, 1u);
+  EXPECT_GT(stats.kv_occupancy, 0);
+  EXPECT_NEAR(stats.fragmentation, 1 - 20 / 24.0, 1e-9) << "20 tokens in 3 pages of 8";
+  EXPECT_NE(engine.explain_last(5).find("was admitted"), std::string::npos);
+  Waiter second, third, fourth, empty;
+  engine.submit(request_of(5, 0, 3), empty.sink());
+  EXPECT_EQ(empty.wait().error_kind, ErrorKind::kBadRequest);
+  engine.submit(request_of(2, 5, 3), second.sink());
+  engine.submit(request_of(3, 5, 3), third.sink());
+  engine.submit(request_of(4, 5, 3), fourth.sink());
+  EXPECT_EQ(fourth.wait().error_kind, ErrorKind::kQueueFull);
+  blocker.release();
+  blocker.wait_until_done();
+  EXPECT_EQ(second.wait().choices.at(0).tokens.size(), 3u);
+  EXPECT_EQ(third.wait().choices.at(0).tokens.size(), 3u);
+  EXPECT_EQ(engine.stats().finished_error, 2u);
+}
+
+TEST(Engine, ASinkThatThrowsLosesItsRequestAlone) {
+  Engine engine(small_model(), threaded_config());
+  Waiter other;
+  int calls = 0;
+  engine.submit(request_of(1, 10, 100), [&](GenerationEvent&&) {
+    ++calls;
+    throw std::runtime_error("gone");
+  });
+  engine.submit(request_of(2, 10, 30), other.sink());
+  EXPECT_EQ(other.wait().choices.at(0).tokens.size(), 30u);
+  engine.drain(std::chrono::minutes(1));
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(engine.stats().finished_cancelled, 1u);
 }
 
 TEST(Engine, DestroyingItCancelsWhatRuns) {

@@ -45,6 +45,7 @@ struct GenerationRequest {
   std::shared_ptr<const GrammarProgram>
       grammar;  // shared: the cache of compiled grammars and the requests using one
   Pooling pooling = Pooling::kNone;
+  bool normalize = true;  // embeddings have length 1
 
   int priority = 0;                    // lower goes first; ageing lifts the waiting
   std::optional<EngineTime> deadline;  // past it the request ends with kDeadline and what it has
@@ -64,6 +65,21 @@ struct GeneratedToken {
 
 enum class FinishReason { kStop, kLength, kCancelled, kDeadline, kError };
 
+// Whose fault a kError is, so that a server can tell the client what to do about it.
+enum class ErrorKind {
+  kNone,
+  kTooLong,     // the prompt does not fit the context
+  kBadRequest,  // nothing the engine could do would satisfy it
+  kQueueFull,   // later, perhaps
+  kDraining,    // not here any more
+  kInternal,    // a step failed
+};
+
+struct RequestError {
+  ErrorKind kind = ErrorKind::kNone;
+  std::string why{};  // one sentence for the client
+};
+
 struct RequestTimes {  // the waterfall
   EngineTime arrived, scheduled, first_token, finished;
 };
@@ -78,6 +94,7 @@ struct GenerationEvent {
   std::optional<FinishReason> finish;
   std::string stop_string;  // which stop string ended it, if one did
   std::string error;        // with kError: one sentence for the client
+  ErrorKind error_kind = ErrorKind::kNone;
   bool done = false;
 
   int64_t prompt_tokens = 0;  // these on the events with `finish`
@@ -88,7 +105,8 @@ struct GenerationEvent {
   std::vector<GeneratedToken> prompt_logprobs;
 };
 
-// Called on the engine thread; must only hand the event on.
+// Called on the engine thread between two steps, or, for a request refused at once, on the thread that
+// submits it. Must only hand the event on. One that throws is not called again and its request is cancelled.
 using EventSink = std::function<void(GenerationEvent&&)>;
 
 }  // namespace cheetah

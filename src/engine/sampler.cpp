@@ -50,7 +50,16 @@ void Sampler::run(std::span<SampleJob> jobs, ThreadPool& threads) {
   });
 }
 
+// On a worker, where nothing may be thrown.
 void Sampler::sample_one(SampleJob& job, Scratch& scratch) {
+  try {
+    choose(job, scratch);
+  } catch (const std::bad_alloc&) {
+    job.failed = true;
+  }
+}
+
+void Sampler::choose(SampleJob& job, Scratch& scratch) {
   const GenerationRequest& request = *job.request;
   std::span<const float> logits = job.logits;
   job.impossible = false;

@@ -22,6 +22,7 @@ struct SampleJob {
 
   GeneratedToken token;     // the result
   bool impossible = false;  // no token is allowed
+  bool failed = false;      // out of memory
 };
 
 // The logprob of `id` and the `top` best ids, of the model's own distribution.
@@ -41,6 +42,7 @@ class Sampler {
     std::vector<std::pair<float, int32_t>> order;
   };
   static void sample_one(SampleJob& job, Scratch& scratch);
+  static void choose(SampleJob& job, Scratch& scratch);
   static void penalize(const SampleJob& job, Scratch& scratch);
   static void forbid(const SampleJob& job, std::vector<float>& logits);
   static void keep_typical(float temperature, float mass, Scratch& scratch);
