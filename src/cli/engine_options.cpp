@@ -18,7 +18,7 @@ namespace {
 constexpr int kMaxThreads = 1024;
 constexpr std::array kWeightTypes = {DType::kF32,  DType::kF16,  DType::kBF16,
                                      DType::kQ8_0, DType::kQ4_0, DType::kQ4_K};
-constexpr std::array kCacheTypes = {DType::kF32, DType::kF16, DType::kBF16};
+constexpr std::array kCacheTypes = {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3, DType::kI8};
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -56,13 +56,28 @@ std::string type_name(const std::string& path, const std::string& dtype) {
   return std::string(name_of(weight_dtype(dtype).value_or(kRandomWeights)));
 }
 
-// Half precision holds keys and values well; exact arithmetic keeps them whole.
-DType cache_dtype(const EngineOptions& options) {
-  if (!options.kv_dtype.empty()) return *dtype_from_name(options.kv_dtype);
-  return options.compute == "exact" ? DType::kF32 : DType::kF16;
+constexpr const char* kCacheTypeNames = "f32, bf16, f16, f8_e4m3 (or fp8), i8 (or int8)";
+
+void add_cache_type_option(CLI::App& command, std::string& value) {
+  command.add_option("--kv-dtype", value, format("type of cached keys and values: {}", kCacheTypeNames))
+      ->check([](const std::string& text) {
+        if (cache_type_from_name(text)) return std::string();
+        return format("'{}' is not one of {}", printable(text), kCacheTypeNames);
+      });
 }
 
 }  // namespace
+
+std::optional<DType> cache_type_from_name(const std::string& name) {
+  const std::string plain = lower(name);
+  const auto type = plain == "fp8" ? DType::kF8E4M3 : plain == "int8" ? DType::kI8 : dtype_from_name(plain);
+  return type && std::ranges::find(kCacheTypes, *type) != kCacheTypes.end() ? type : std::nullopt;
+}
+
+DType cache_dtype(const EngineOptions& options) {
+  if (!options.kv_dtype.empty()) return *cache_type_from_name(options.kv_dtype);
+  return options.compute == "exact" ? DType::kF32 : DType::kF16;
+}
 
 void add_threads_option(CLI::App& command, int& threads) {
   accept_counts(
@@ -87,7 +102,7 @@ void add_engine_options(CLI::App& command, EngineOptions& options) {
   add_model_option(command, options.model);
   add_threads_option(command, options.threads);
   add_dtype_option(command, options.dtype);
-  add_type_option(command, "--kv-dtype", options.kv_dtype, kCacheTypes, "type of cached keys and values");
+  add_cache_type_option(command, options.kv_dtype);
   add_compute_option(command, options.compute);
 }
 

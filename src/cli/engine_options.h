@@ -31,6 +31,9 @@ void add_compute_option(CLI::App& command, std::string& compute);
 
 std::optional<DType> weight_dtype(const std::string& name);  // nullopt for "": as stored
 Precision precision_of(const std::string& compute);
+std::optional<DType> cache_type_from_name(const std::string& name);  // nullopt: a cache cannot have it
+// As asked for; else half precision, which holds keys and values well, and with exact arithmetic the whole.
+DType cache_dtype(const EngineOptions& options);
 
 struct MemoryBudget {
   int64_t free_bytes = 0;    // before the context is allocated

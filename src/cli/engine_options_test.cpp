@@ -25,6 +25,25 @@ TEST(ContextPlan, GivesNothingWhenTheWeightsAloneDoNotFit) {
   EXPECT_EQ(plan_context(100, 1024, 0, 0).tokens, 0);
 }
 
+TEST(CacheType, HasTheNamesPeopleUse) {
+  EXPECT_EQ(cache_type_from_name("fp8"), DType::kF8E4M3);
+  EXPECT_EQ(cache_type_from_name("F8_E4M3"), DType::kF8E4M3);
+  EXPECT_EQ(cache_type_from_name("int8"), DType::kI8);
+  EXPECT_EQ(cache_type_from_name("I8"), DType::kI8);
+  EXPECT_EQ(cache_type_from_name("bf16"), DType::kBF16);
+  EXPECT_EQ(cache_type_from_name("q4_0"), std::nullopt);
+  EXPECT_EQ(cache_type_from_name("half"), std::nullopt);
+}
+
+TEST(CacheType, IsWholeWhereArithmeticIsExact) {
+  EngineOptions options;
+  EXPECT_EQ(cache_dtype(options), DType::kF16);
+  options.compute = "exact";
+  EXPECT_EQ(cache_dtype(options), DType::kF32);
+  options.kv_dtype = "int8";
+  EXPECT_EQ(cache_dtype(options), DType::kI8);
+}
+
 TEST(FittingContext, SharesTheRestAmongTheBatch) {
   ModelFacts facts;
   facts.traits.hidden = facts.traits.vocab = 1024;
