@@ -30,7 +30,7 @@ std::unique_ptr<const jinja::Program> parse(std::string_view source, std::string
 }  // namespace
 
 ChatTemplate::ChatTemplate(std::string_view source, std::string name, TemplateLimits limits)
-    : program_(parse(source, std::move(name), limits)) {}
+    : source_(source), program_(parse(source, std::move(name), limits)) {}
 ChatTemplate::~ChatTemplate() = default;
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;

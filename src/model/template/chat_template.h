@@ -31,8 +31,11 @@ class ChatTemplate {
   // kept. now: seconds since 1970 UTC as strftime_now shows it. Throws Error for raise_exception and every
   // failure.
   std::string render(std::string_view variables_json, int64_t now) const;
+  // As the model ships it: tells which marks its answers use for tool calls and reasoning.
+  std::string_view source() const { return source_; }
 
  private:
+  std::string source_;
   std::unique_ptr<const jinja::Program> program_;
 };
 

@@ -36,6 +36,7 @@ struct CallFacts {
   EngineTime now{};        // deadlines count from here
   std::string cache_salt;  // of the tenant (API key); the request's own cache_salt is added to it
   std::string tenant;      // for logs
+  bool timings = false;    // asked for by a header, as "timings": true does in the body
 };
 
 // Turns the events of a call's requests into bytes. Used by one thread at a time.
@@ -59,6 +60,10 @@ struct ApiCall {
   std::vector<std::string> warnings;  // for the log and a response header: fields ignored and the like
   bool wants_timings = false;
 };
+
+// What the client of a request that ended with kError or kCancelled is told. Writers say it themselves in a
+// stream; whoever has sent nothing yet may answer with it, status and all.
+ApiError generation_error(const GenerationEvent& event);
 
 using ApiResult = std::variant<ApiCall, ApiError>;
 using ApiParser = ApiResult (*)(std::string_view body, const ApiServices&, const CallFacts&);

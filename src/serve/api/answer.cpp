@@ -1,0 +1,141 @@
+#include "serve/api/answer.h"
+
+#include <numeric>
+
+#include "base/format.h"
+#include "serve/api/grammar_cache.h"
+#include "serve/api/json_text.h"
+
+namespace cheetah {
+namespace {
+
+double ms_between(EngineTime from, EngineTime to) {
+  if (from == EngineTime{} || to == EngineTime{}) return 0;
+  return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
+double rate_per_s(int64_t count, double ms) { return ms > 0 ? static_cast<double>(count) * 1e3 / ms : 0; }
+
+// A special token has a name but adds nothing to the text: its bytes are null.
+void append_token(std::string& out, int32_t id, float logprob, const ModelTables& tables) {
+  const std::string_view bytes = tables.token_bytes(id);
+  out += "{\"token\":";
+  append_quoted(out, bytes);
+  out += ",\"logprob\":";
+  append_number(out, static_cast<double>(logprob));
+  out += ",\"bytes\":";
+  if (tables.is_special(id)) {
+    out += "null";
+    return;
+  }
+  for (size_t i = 0; i < bytes.size(); ++i)
+    out += format("{}{}", i == 0 ? '[' : ',', static_cast<unsigned>(static_cast<unsigned char>(bytes[i])));
+  out += bytes.empty() ? "[]" : "]";
+}
+
+}  // namespace
+
+AnswerStyle make_style(const ApiServices& services, const CallFacts& facts, const char* id_prefix) {
+  AnswerStyle style;
+  style.id = id_prefix + facts.id;
+  style.model = services.model_name;
+  style.fingerprint = services.system_fingerprint;
+  style.created = facts.unix_time;
+  style.tables = &services.grammars.tables();
+  return style;
+}
+
+void UsageCount::add(size_t index, const GenerationEvent& event, bool reasoning) {
+  completion_ += std::ssize(event.tokens);
+  if (reasoning) reasoning_ += std::ssize(event.tokens);
+  if (event.finish) cached_[index] = event.cached_tokens;
+}
+
+int64_t UsageCount::cached_tokens() const {
+  return std::accumulate(cached_.begin(), cached_.end(), int64_t{0});
+}
+
+std::string UsageCount::json() const {
+  return format(R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},)"
+                R"("prompt_tokens_details":{{"cached_tokens":{}}},)"
+                R"("completion_tokens_details":{{"reasoning_tokens":{},"accepted_prediction_tokens":0,)"
+                R"("rejected_prediction_tokens":0}}}})",
+                prompt_, completion_, prompt_ + completion_, cached_tokens(), reasoning_);
+}
+
+std::string timings_json(const GenerationEvent& last) {
+  const RequestTimes& times = last.times;
+  const double prompt_ms = ms_between(times.scheduled, times.first_token);
+  const double predicted_ms = ms_between(times.first_token, times.finished);
+  const int64_t prompt_n = last.prompt_tokens - last.cached_tokens;
+  return format(
+      R"({{"queue_ms":{:.3f},"cache_n":{},"prompt_n":{},"prompt_ms":{:.3f},"prompt_per_second":{:.3f},)"
+      R"("predicted_n":{},"predicted_ms":{:.3f},"predicted_per_second":{:.3f},"ttft_ms":{:.3f},)"
+      R"("total_ms":{:.3f}}})",
+      ms_between(times.arrived, times.scheduled), last.cached_tokens, prompt_n, prompt_ms,
+      rate_per_s(prompt_n, prompt_ms), last.completion_tokens, predicted_ms,
+      rate_per_s(last.completion_tokens, predicted_ms), ms_between(times.arrived, times.first_token),
+      ms_between(times.arrived, times.finished));
+}
+
+void append_logprob(std::string& out, const GeneratedToken& token, int top, const ModelTables& tables) {
+  append_token(out, token.id, token.logprob, tables);
+  out += ",\"top_logprobs\":[";
+  for (size_t i = 0; i < token.top.size() && i < static_cast<size_t>(top); ++i) {
+    if (i > 0) out += ',';
+    append_token(out, token.top[i].id, token.top[i].logprob, tables);
+    out += '}';
+  }
+  out += "]}";
+}
+
+void append_ids(std::string& out, const std::vector<int32_t>& ids) {
+  out += '[';
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i > 0) out += ',';
+    out += format("{}", ids[i]);
+  }
+  out += ']';
+}
+
+std::string_view finish_name(FinishReason reason, bool called_tools) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return called_tools ? "tool_calls" : "stop";
+    case FinishReason::kLength:
+    case FinishReason::kDeadline:  // cut short, like a limit on tokens
+      return "length";
+    case FinishReason::kCancelled:
+    case FinishReason::kError:
+      break;
+  }
+  return "";
+}
+
+bool is_failure(const GenerationEvent& event) {
+  return event.finish == FinishReason::kError || event.finish == FinishReason::kCancelled;
+}
+
+ApiError generation_error(const GenerationEvent& event) {
+  ApiError error;
+  const auto says = [&](std::string_view text) { return event.error.find(text) != std::string::npos; };
+  error.message = event.error;
+  if (event.finish == FinishReason::kCancelled) {
+    error = {.status = 503, .message = "the request was cancelled before its answer was complete"};
+    error.code = "cancelled";
+  } else if (says("queue is full")) {
+    error.status = 503;
+    error.code = "overloaded";
+  } else if (says("shutting down")) {
+    error.status = 503;
+    error.code = "draining";
+  } else if (says("but the context holds")) {
+    error.code = "context_length_exceeded";
+  } else {
+    error.status = 500;
+    error.code = "generation_failed";
+  }
+  return error;
+}
+
+}  // namespace cheetah

@@ -1,0 +1,57 @@
+#pragma once
+// The parts of an answer that several endpoints write alike.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/request.h"
+#include "serve/api/endpoint.h"
+#include "serve/api/request_fields.h"
+
+namespace cheetah {
+
+class ModelTables;
+
+// What an answer says of itself and what the client wants in it.
+struct AnswerStyle {
+  std::string id, model, fingerprint;
+  int64_t created = 0;
+  StreamOptions stream;
+  bool logprobs = false;
+  int top_logprobs = 0;
+  bool token_ids = false;  // return_token_ids
+  bool timings = false;
+  const ModelTables* tables = nullptr;  // outlives every answer
+};
+AnswerStyle make_style(const ApiServices& services, const CallFacts& facts, const char* id_prefix);
+
+// Tokens of all requests of a call.
+class UsageCount {
+ public:
+  UsageCount(int64_t prompt_tokens, size_t num_requests) : prompt_(prompt_tokens), cached_(num_requests) {}
+  // Generated tokens are counted as they come; the cached ones are known at the end.
+  void add(size_t index, const GenerationEvent& event, bool reasoning);
+
+  int64_t prompt_tokens() const { return prompt_; }
+  int64_t completion_tokens() const { return completion_; }
+  int64_t cached_tokens() const;
+  int64_t reasoning_tokens() const { return reasoning_; }
+  std::string json() const;  // the "usage" object of chat and completions
+
+ private:
+  int64_t prompt_ = 0, completion_ = 0, reasoning_ = 0;
+  std::vector<int64_t> cached_;  // by request
+};
+
+// The waterfall of a request, with the names llama.cpp's clients know.
+std::string timings_json(const GenerationEvent& last);
+// One entry of logprobs.content: the token, its bytes, its alternatives.
+void append_logprob(std::string& out, const GeneratedToken& token, int top, const ModelTables& tables);
+// [1, 2, 3]
+void append_ids(std::string& out, const std::vector<int32_t>& ids);
+// What the client reads for the end of a choice; "" for kError and kCancelled, which are errors.
+std::string_view finish_name(FinishReason reason, bool called_tools);
+bool is_failure(const GenerationEvent& event);
+
+}  // namespace cheetah

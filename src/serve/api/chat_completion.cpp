@@ -1,0 +1,106 @@
+// POST /v1/chat/completions
+#include <algorithm>
+#include <array>
+
+#include "base/format.h"
+#include "serve/api/chat_plan.h"
+#include "serve/api/chat_writer.h"
+#include "serve/api/constraint.h"
+#include "serve/api/failure.h"
+
+namespace cheetah {
+namespace {
+
+// Arguments of the function that renders templates elsewhere; here they are not the client's business.
+constexpr std::array<std::string_view, 9> kNotVariables = {
+    "tokenize",   "messages", "conversation", "chat_template", "add_generation_prompt",
+    "truncation", "padding",  "max_length",   "return_tensors"};
+
+std::optional<int64_t> read_max_tokens(Fields& fields) {
+  const auto old_name = fields.integer("max_tokens", 1, INT32_MAX);
+  const auto new_name = fields.integer("max_completion_tokens", 1, INT32_MAX);
+  if (old_name && new_name && *old_name != *new_name)
+    refuse(
+        "conflicting_parameters", "max_tokens",
+        format("max_tokens={} and max_completion_tokens={} differ; send one of them", *old_name, *new_name));
+  return new_name ? new_name : old_name;
+}
+
+void read_logprobs(Fields& fields, ChatPlan& plan) {
+  plan.style.logprobs = fields.boolean("logprobs").value_or(false);
+  const auto top = fields.integer("top_logprobs", 0, 20);
+  if (top && !plan.style.logprobs)
+    refuse("missing_parameter", "logprobs", "top_logprobs needs \"logprobs\": true");
+  plan.style.top_logprobs = static_cast<int>(top.value_or(0));
+  plan.request.top_logprobs = plan.style.logprobs ? plan.style.top_logprobs : -1;
+}
+
+void read_template_fields(Fields& fields, ChatInput& input) {
+  if (fields.has("chat_template"))
+    refuse("chat_template_not_allowed", "chat_template",
+           "chat_template cannot be sent with a request; the model's own is used");
+  if (const OrderedJson* variables = fields.object("chat_template_kwargs")) {
+    for (const auto& [name, value] : variables->items())
+      if (std::ranges::find(kNotVariables, name) != kNotVariables.end())
+        refuse("unknown_parameter", "chat_template_kwargs." + name,
+               format("unknown parameter chat_template_kwargs.{}", name));
+    input.variables = *variables;
+  }
+  if (const auto effort = fields.string("reasoning_effort", 32))
+    input.variables["reasoning_effort"] = *effort;
+  if (const OrderedJson* documents = fields.array("documents")) input.documents = *documents;
+  input.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
+  input.continue_final_message = fields.boolean("continue_final_message").value_or(false);
+}
+
+void check_metadata(Fields& fields) {
+  constexpr size_t kMaxBytes = 16 << 10;
+  const OrderedJson* metadata = fields.object("metadata");
+  if (metadata && dump_ordered(*metadata).size() > kMaxBytes)
+    refuse("invalid_value", "metadata", format("metadata has more than {} bytes", kMaxBytes));
+}
+
+ChatPlan read_plan(Fields& fields, const ApiServices& services, const CallFacts& facts) {
+  ChatPlan plan;
+  check_model(fields, services);
+  const OrderedJson* messages = fields.find("messages");
+  if (!messages) fields.missing("messages");
+  plan.input.messages = read_messages(*messages, "messages");
+  plan.style = make_style(services, facts, "chatcmpl-");
+  plan.style.stream = read_stream(fields);
+  read_template_fields(fields, plan.input);
+  read_logprobs(fields, plan);
+  read_sampling(fields, services, facts, plan.request);
+  if (plan.style.stream.stream && plan.request.best_of > plan.request.n)
+    refuse("conflicting_parameters", "best_of", "best_of cannot be used with \"stream\": true");
+  plan.max_tokens = read_max_tokens(fields);
+  plan.truncate_to = fields.integer("truncate_prompt_tokens", 1, services.max_context);
+  plan.request.grammar = read_constraint(fields, services);
+  plan.style.token_ids = fields.boolean("return_token_ids").value_or(false);
+  plan.style.timings = fields.boolean("timings").value_or(false) || facts.timings;
+  check_metadata(fields);
+  fields.ignore({"store", "modalities", "audio", "prediction", "service_tier", "verbosity",
+                 "web_search_options", "request_id", "session_id", "cache_prompt", "safety_identifier",
+                 "prompt_cache_key"});
+  return plan;
+}
+
+}  // namespace
+
+ApiResult parse_chat_completion(std::string_view body, const ApiServices& services, const CallFacts& facts) {
+  return guarded([&] {
+    const OrderedJson json = parse_body(body);
+    Fields fields(json, "");
+    ApiCall call;
+    ChatPlan plan = read_plan(fields, services, facts);
+    fields.finish(services.strict_fields, call.warnings);
+    prepare(plan, services, facts, call.warnings);
+    call.stream = plan.style.stream.stream;
+    call.wants_timings = plan.style.timings;
+    call.writer = make_chat_writer(plan);
+    call.requests.push_back(std::move(plan.request));
+    return call;
+  });
+}
+
+}  // namespace cheetah

@@ -1,0 +1,217 @@
+#include "serve/api/api_fixture.h"
+
+namespace cheetah {
+namespace {
+
+std::string chat(const std::string& more,
+                 const std::string& messages = R"([{"role":"user","content":"Hi"}])") {
+  return R"({"model":"cub","messages":)" + messages + (more.empty() ? "" : "," + more) + "}";
+}
+
+TEST(ChatCompletionTest, AnswersWithTheFieldsClientsRead) {
+  const Json json = run(parse_chat_completion, chat(R"("max_tokens":8,"temperature":0)")).json();
+  EXPECT_EQ(json["id"], "chatcmpl-test");
+  EXPECT_EQ(json["object"], "chat.completion");
+  EXPECT_EQ(json["created"], 1700000000);
+  EXPECT_EQ(json["model"], "cub");
+  EXPECT_EQ(json["system_fingerprint"], "fp_test");
+  EXPECT_EQ(json["service_tier"], "default");
+  ASSERT_EQ(json["choices"].size(), 1u);
+  const Json& choice = json["choices"][0];
+  EXPECT_EQ(choice["index"], 0);
+  EXPECT_EQ(choice["message"]["role"], "assistant");
+  EXPECT_FALSE(choice["message"]["content"].get<std::string>().empty());
+  EXPECT_TRUE(choice["message"]["refusal"].is_null());
+  EXPECT_TRUE(choice["logprobs"].is_null());
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_EQ(json["usage"]["completion_tokens"], 8);
+  EXPECT_EQ(json["usage"]["total_tokens"], 8 + json["usage"]["prompt_tokens"].get<int>());
+  EXPECT_EQ(json["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+}
+
+TEST(ChatCompletionTest, StreamsWhatItAnswersWhole) {
+  const std::string options = R"("max_tokens":12,"temperature":0,"n":2,"logprobs":true,"top_logprobs":2)";
+  const Json whole = run(parse_chat_completion, chat(options)).json();
+  const std::vector<Json> frames =
+      run(parse_chat_completion, chat(options + R"(,"stream":true,"stream_options":{"include_usage":true})"))
+          .frames();
+  std::string content[2];
+  Json tokens[2] = {Json::array(), Json::array()};
+  std::string reasons[2];
+  for (size_t i = 0; i + 2 < frames.size(); ++i) {
+    EXPECT_TRUE(frames[i]["usage"].is_null());
+    EXPECT_EQ(frames[i]["id"], "chatcmpl-test");
+    EXPECT_EQ(frames[i]["object"], "chat.completion.chunk");
+    const Json& choice = frames[i]["choices"][0];
+    const size_t index = choice["index"];
+    content[index] += choice["delta"].value("content", "");
+    if (choice["logprobs"].is_object())
+      for (const Json& token : choice["logprobs"]["content"]) tokens[index].push_back(token);
+    if (!choice["finish_reason"].is_null()) reasons[index] = choice["finish_reason"];
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(content[i], whole["choices"][i]["message"]["content"]);
+    EXPECT_EQ(tokens[i], whole["choices"][i]["logprobs"]["content"]);
+    EXPECT_EQ(reasons[i], whole["choices"][i]["finish_reason"]);
+  }
+  const Json& usage = frames[frames.size() - 2];
+  EXPECT_EQ(usage["choices"], Json::array());
+  EXPECT_EQ(usage["usage"], whole["usage"]);
+  EXPECT_EQ(frames.back(), "[DONE]");
+}
+
+TEST(ChatCompletionTest, WritesAGoldenStream) {
+  ApiCall call = accepted(parse_chat_completion, chat(R"("stream":true)"));
+  EXPECT_TRUE(call.stream);
+  const std::string head =
+      R"(data: {"id":"chatcmpl-test","object":"chat.completion.chunk","created":1700000000,"model":"cub",)"
+      R"("system_fingerprint":"fp_test","service_tier":"default","choices":[{"index":0,"delta":)";
+  EXPECT_EQ(answer_with(call, text_events({"Hel", "lo \"you\"\n"})).bytes,
+            head +
+                R"({"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]})"
+                "\n\n" +
+                head +
+                R"({"content":"Hel"},"logprobs":null,"finish_reason":null}]})"
+                "\n\n" +
+                head +
+                R"({"content":"lo \"you\"\n"},"logprobs":null,"finish_reason":null}]})"
+                "\n\n" +
+                head +
+                R"({},"logprobs":null,"finish_reason":"stop"}]})"
+                "\n\ndata: [DONE]\n\n");
+}
+
+TEST(ChatCompletionTest, TellsAnErrorInsideAStreamAndNothingAfterIt) {
+  ApiCall call = accepted(parse_chat_completion, chat(R"("stream":true)"));
+  std::vector<GenerationEvent> events = text_events({"a"}, 0, FinishReason::kError);
+  events.back().error = "the grammar allows no further token";
+  const std::vector<Json> frames = answer_with(call, events).frames();
+  ASSERT_EQ(frames.size(), 4u);
+  EXPECT_EQ(frames[2]["error"]["code"], "generation_failed");
+  EXPECT_EQ(frames[2]["error"]["type"], "server_error");
+  EXPECT_EQ(frames[3], "[DONE]");
+  EXPECT_EQ(call.writer->fail({.status = 500, .message = "again"}), "");
+}
+
+TEST(ChatCompletionTest, CountsUsageInEveryFrameWhenAsked) {
+  ApiCall call = accepted(
+      parse_chat_completion,
+      chat(R"("stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true})"));
+  const std::vector<Json> frames = answer_with(call, text_events({"a", "b"})).frames();
+  EXPECT_EQ(frames[1]["usage"]["completion_tokens"], 1);
+  EXPECT_EQ(frames[2]["usage"]["completion_tokens"], 2);
+  EXPECT_EQ(frames[4]["usage"]["prompt_tokens_details"]["cached_tokens"], 4);
+}
+
+TEST(ChatCompletionTest, TellsTokensAndTimesWhenAsked) {
+  const Json json =
+      run(parse_chat_completion, chat(R"("max_tokens":3,"return_token_ids":true,"timings":true)")).json();
+  EXPECT_EQ(json["choices"][0]["token_ids"].size(), 3u);
+  EXPECT_EQ(json["prompt_token_ids"].size(), json["usage"]["prompt_tokens"]);
+  EXPECT_EQ(json["timings"]["predicted_n"], 3);
+  for (const char* name : {"queue_ms", "prompt_ms", "predicted_ms", "ttft_ms", "total_ms"})
+    EXPECT_TRUE(json["timings"][name].is_number()) << name;
+}
+
+TEST(ChatCompletionTest, LogprobsCarryTheBytesOfEachToken) {
+  const Json json =
+      run(parse_chat_completion, chat(R"("max_tokens":20,"logprobs":true,"top_logprobs":1,"seed":3)")).json();
+  std::string joined;
+  for (const Json& token : json["choices"][0]["logprobs"]["content"]) {
+    EXPECT_LE(token["logprob"], 0);
+    EXPECT_EQ(token["top_logprobs"].size(), 1u);
+    if (token["bytes"].is_null()) continue;  // a special token, which the text leaves out
+    for (const Json& byte : token["bytes"]) joined += static_cast<char>(byte.get<int>());
+  }
+  EXPECT_EQ(joined, json["choices"][0]["message"]["content"]);
+}
+
+TEST(ChatCompletionTest, TheSameSeedGivesTheSameAnswer) {
+  const std::string body = chat(R"("max_tokens":20,"seed":11)");
+  EXPECT_EQ(run(parse_chat_completion, body).json(), run(parse_chat_completion, body).json());
+  EXPECT_NE(run(parse_chat_completion, body).json()["choices"],
+            run(parse_chat_completion, chat(R"("max_tokens":20,"seed":12)")).json()["choices"]);
+}
+
+TEST(ChatCompletionTest, HandsEveryFieldToTheEngine) {
+  const ApiCall call = accepted(
+      parse_chat_completion,
+      chat(R"("max_completion_tokens":9,"temperature":0.5,"top_p":0.9,"top_k":40,"min_p":0.1,"typical_p":0.8,
+             "frequency_penalty":0.1,"presence_penalty":0.2,"repetition_penalty":1.1,"n":2,"best_of":3,
+             "stop":["x","yz"],"seed":-1,"logit_bias":{"5":-100,"6":1.5},"stop_token_ids":[7],
+             "allowed_token_ids":[8,9],"min_tokens":2,"ignore_eos":true,"include_stop_str_in_output":true,
+             "skip_special_tokens":false,"priority":3,"cache_salt":"s","user":"u","timeout":2.5,
+             "logprobs":true,"top_logprobs":4)"));
+  ASSERT_EQ(call.requests.size(), 1u);
+  const GenerationRequest& request = call.requests[0];
+  EXPECT_EQ(request.max_tokens, 9);
+  EXPECT_FLOAT_EQ(request.sampling.temperature, 0.5f);
+  EXPECT_FLOAT_EQ(request.sampling.top_p, 0.9f);
+  EXPECT_EQ(request.sampling.top_k, 40);
+  EXPECT_FLOAT_EQ(request.sampling.min_p, 0.1f);
+  EXPECT_FLOAT_EQ(request.typical_p, 0.8f);
+  EXPECT_FLOAT_EQ(request.sampling.frequency_penalty, 0.1f);
+  EXPECT_FLOAT_EQ(request.sampling.presence_penalty, 0.2f);
+  EXPECT_FLOAT_EQ(request.sampling.repetition_penalty, 1.1f);
+  EXPECT_EQ(request.n, 2);
+  EXPECT_EQ(request.best_of, 3);
+  EXPECT_EQ(request.stop, (std::vector<std::string>{"x", "yz"}));
+  EXPECT_EQ(request.seed, UINT64_MAX);
+  EXPECT_EQ(request.logit_bias, (std::vector<std::pair<int32_t, float>>{{5, -100.f}, {6, 1.5f}}));
+  EXPECT_EQ(request.stop_ids, std::vector<int32_t>{7});
+  EXPECT_EQ(request.allowed_ids, (std::vector<int32_t>{8, 9}));
+  EXPECT_EQ(request.min_tokens, 2);
+  EXPECT_TRUE(request.ignore_eos);
+  EXPECT_TRUE(request.include_stop_in_text);
+  EXPECT_FALSE(request.skip_special);
+  EXPECT_EQ(request.priority, 3);
+  EXPECT_EQ(request.cache_salt, "6:tenants");
+  EXPECT_EQ(request.deadline, EngineTime{} + std::chrono::milliseconds(2500));
+  EXPECT_EQ(request.top_logprobs, 4);
+  EXPECT_TRUE(call.warnings.empty());
+}
+
+TEST(ChatCompletionTest, AbsentAndNullFieldsMeanTheDefaults) {
+  for (const std::string more : {"", R"("temperature":null,"max_tokens":null,"stop":null,"n":null,"seed":null,
+      "tools":null,"response_format":null,"stream":null,"logit_bias":null,"user":null)"}) {
+    const ApiCall call = accepted(parse_chat_completion, chat(more));
+    const GenerationRequest& request = call.requests[0];
+    EXPECT_FLOAT_EQ(request.sampling.temperature, 1.f);
+    EXPECT_EQ(request.max_tokens, 512 - std::ssize(request.prompt));
+    EXPECT_EQ(request.n, 1);
+    EXPECT_EQ(request.seed, 7u);
+    EXPECT_EQ(request.cache_salt, "tenant");
+    EXPECT_FALSE(call.stream);
+  }
+}
+
+TEST(ChatCompletionTest, ShortensAnAnswerThatWouldNotFitAndSaysSo) {
+  const ApiCall call = accepted(parse_chat_completion, chat(R"("max_tokens":100000)"));
+  EXPECT_EQ(call.requests[0].max_tokens, 512 - std::ssize(call.requests[0].prompt));
+  ASSERT_EQ(call.warnings.size(), 1u);
+  EXPECT_NE(call.warnings[0].find("max_tokens was reduced"), std::string::npos);
+}
+
+TEST(ChatCompletionTest, IgnoresUnknownFieldsWithAWarningUnlessStrict) {
+  const std::string body = chat(R"("temprature":0.5)");
+  const ApiCall call = accepted(parse_chat_completion, body);
+  ASSERT_EQ(call.warnings.size(), 1u);
+  EXPECT_EQ(call.warnings[0], "unknown parameter temprature (did you mean temperature?)");
+  ApiServices strict = small_services();
+  strict.strict_fields = true;
+  const ApiError error = refused(parse_chat_completion, body, strict);
+  EXPECT_EQ(error.code, "unknown_parameter");
+  EXPECT_EQ(error.param, "temprature");
+  EXPECT_EQ(error.message, "unknown parameter temprature (did you mean temperature?)");
+}
+
+TEST(ChatCompletionTest, ContinuesTheAssistantsLastMessage) {
+  const std::string messages =
+      R"([{"role":"user","content":"Hi"},{"role":"assistant","content":"Once upon a"}])";
+  const ApiCall call = accepted(parse_chat_completion, chat(R"("continue_final_message":true)", messages));
+  const std::string prompt = small_model()->tokenizer()->decode(call.requests[0].prompt, false);
+  EXPECT_TRUE(prompt.ends_with("<|assistant|>Once upon a")) << prompt;
+}
+
+}  // namespace
+}  // namespace cheetah

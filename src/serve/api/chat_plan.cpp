@@ -1,0 +1,55 @@
+#include "serve/api/chat_plan.h"
+
+#include "base/format.h"
+#include "model/model.h"
+#include "model/template/chat_template.h"
+
+namespace cheetah {
+namespace {
+
+constexpr std::string_view kThink = "<think>", kThinkEnd = "</think>";
+
+// Templates of models that think aloud speak of the tags; some open the first one themselves.
+OutputShape reasoning_shape(const ChatTemplate& chat_template, std::string_view prompt) {
+  OutputShape shape;
+  if (chat_template.source().find(kThinkEnd) == std::string_view::npos) return shape;
+  shape.reasoning_open = kThink;
+  shape.reasoning_close = kThinkEnd;
+  const size_t end = prompt.find_last_not_of(" \t\r\n");
+  shape.begins_in_reasoning = end != std::string_view::npos && prompt.substr(0, end + 1).ends_with(kThink);
+  return shape;
+}
+
+}  // namespace
+
+void prepare(ChatPlan& plan, const ApiServices& services, const CallFacts& facts,
+             std::vector<std::string>& warnings) {
+  ChatPrompt prompt = render_chat(plan.input, services, facts);
+  plan.request.prompt = std::move(prompt.ids);
+  std::vector<int32_t>& ids = plan.request.prompt;
+  if (plan.truncate_to && std::ssize(ids) > *plan.truncate_to)
+    ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(*plan.truncate_to));
+  fit_to_context(services, plan.max_tokens, plan.request, plan.messages_param, warnings);
+  // A grammar describes the answer from its first byte: there is no room for thoughts before it.
+  if (!plan.request.grammar) plan.shape = reasoning_shape(*services.model.chat_template(), prompt.text);
+}
+
+std::vector<OutputDelta> ChatChoice::take(const GenerationEvent& event, const std::string& call_id_prefix) {
+  std::vector<OutputDelta> deltas;
+  parser.push(event.text, deltas);
+  if (event.finish) {
+    parser.finish(deltas);
+    finish = event.finish;
+    stop_string = event.stop_string;
+  }
+  for (const OutputDelta& delta : deltas) {
+    if (delta.kind == OutputDelta::Kind::kContent) content += delta.text;
+    if (delta.kind == OutputDelta::Kind::kReasoning) reasoning += delta.text;
+    if (delta.kind == OutputDelta::Kind::kToolCall)
+      calls.push_back({format("{}_{}_{}", call_id_prefix, event.choice, delta.call), delta.text, ""});
+    if (delta.kind == OutputDelta::Kind::kToolArguments) calls.back().arguments += delta.text;
+  }
+  return deltas;
+}
+
+}  // namespace cheetah

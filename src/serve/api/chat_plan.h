@@ -1,0 +1,48 @@
+#pragma once
+// What the chat-like endpoints (chat completions, responses, messages) have in common: from a checked
+// conversation to a request for the engine and to the way its answer is read.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/api/answer.h"
+#include "serve/api/chat_input.h"
+#include "serve/api/endpoint.h"
+#include "serve/api/output_parser.h"
+
+namespace cheetah {
+
+struct ChatPlan {
+  ChatInput input;
+  std::optional<int64_t> max_tokens;   // nullopt: all that fits
+  std::optional<int64_t> truncate_to;  // keep at most so many tokens of the prompt, the last ones
+  std::string messages_param = "messages";
+  GenerationRequest request;
+  AnswerStyle style;
+  OutputShape shape;
+};
+
+// Renders and tokenizes the conversation into plan.request and finds out plan.shape.
+void prepare(ChatPlan& plan, const ApiServices& services, const CallFacts& facts,
+             std::vector<std::string>& warnings);
+
+// What one choice of an answer has said so far.
+struct ChatChoice {
+  explicit ChatChoice(const OutputShape& shape) : parser(shape) {}
+  struct Call {
+    std::string id, name, arguments;
+  };
+
+  // New parts of the answer, also added to the fields below.
+  std::vector<OutputDelta> take(const GenerationEvent& event, const std::string& call_id_prefix);
+
+  OutputParser parser;
+  std::string content, reasoning;
+  std::vector<Call> calls;
+  std::vector<GeneratedToken> tokens;  // kept when logprobs or ids are wanted
+  std::optional<FinishReason> finish;
+  std::string stop_string;
+  bool started = false;  // the client knows of it
+};
+
+}  // namespace cheetah

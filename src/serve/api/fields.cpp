@@ -1,0 +1,158 @@
+#include "serve/api/fields.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "serve/api/failure.h"
+
+namespace cheetah {
+namespace {
+
+int64_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<int64_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 0; i < a.size(); ++i) {
+    int64_t diagonal = row[0]++;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const int64_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::optional<int64_t> whole_number(const OrderedJson& value) {
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<uint64_t>();
+    return number > static_cast<uint64_t>(INT64_MAX) ? std::nullopt : std::optional<int64_t>(number);
+  }
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (!value.is_number_float()) return std::nullopt;
+  const auto number = value.get<double>();
+  if (std::abs(number) > 9e15 || number != std::floor(number)) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
+}  // namespace
+
+int64_t integer_of(const OrderedJson& value, const std::string& param, int64_t low, int64_t high) {
+  const std::optional<int64_t> number = whole_number(value);
+  if (!number || *number < low || *number > high)
+    refuse("invalid_value", param,
+           format("{} must be an integer in [{}, {}], got {}", param, low, high, shown(value)));
+  return *number;
+}
+
+int32_t token_id_of(const OrderedJson& value, const std::string& param, int64_t vocab) {
+  const std::optional<int64_t> id = whole_number(value);
+  if (!id || *id < 0 || *id >= vocab)
+    refuse("invalid_token_id", param,
+           format("{}={} is not a token id: expected an integer in [0, {}]", param, shown(value), vocab - 1));
+  return static_cast<int32_t>(*id);
+}
+
+Fields::Fields(const OrderedJson& object, std::string path) : object_(object), path_(std::move(path)) {
+  if (!object.is_object())
+    refuse("invalid_type", path_, format("{} must be an object, got {}", path_, shown(object)));
+}
+
+std::string Fields::param(std::string_view name) const {
+  return path_.empty() ? std::string(name) : format("{}.{}", path_, name);
+}
+
+void Fields::missing(std::string_view name) const {
+  refuse("missing_parameter", param(name), format("{} is required", param(name)));
+}
+
+void Fields::wrong_type(std::string_view name, const OrderedJson& value, std::string_view expected) const {
+  refuse("invalid_type", param(name), format("{} must be {}, got {}", param(name), expected, shown(value)));
+}
+
+const OrderedJson* Fields::find(std::string_view name) {
+  if (std::ranges::find(known_, name) == known_.end()) known_.push_back(name);
+  const auto at = object_.find(name);
+  return at == object_.end() || at->is_null() ? nullptr : &*at;
+}
+
+std::optional<int64_t> Fields::integer(std::string_view name, int64_t low, int64_t high) {
+  const OrderedJson* value = find(name);
+  if (!value) return std::nullopt;
+  return integer_of(*value, param(name), low, high);
+}
+
+std::optional<double> Fields::number(std::string_view name, NumberRange range) {
+  const OrderedJson* value = find(name);
+  if (!value) return std::nullopt;
+  const double number = value->is_number() ? value->get<double>() : std::nan("");
+  const bool high_enough = range.above_low ? number > range.low : number >= range.low;
+  if (!high_enough || !(number <= range.high))  // a comparison with NaN is false
+    refuse("invalid_value", param(name),
+           format("{} must be a finite number in {}{}, {}], got {}", param(name), range.above_low ? "(" : "[",
+                  range.low, range.high, shown(*value)));
+  return number;
+}
+
+std::optional<bool> Fields::boolean(std::string_view name) {
+  const OrderedJson* value = find(name);
+  if (!value) return std::nullopt;
+  if (!value->is_boolean()) wrong_type(name, *value, "true or false");
+  return value->get<bool>();
+}
+
+std::optional<std::string> Fields::string(std::string_view name, size_t max_bytes) {
+  const OrderedJson* value = find(name);
+  if (!value) return std::nullopt;
+  if (!value->is_string()) wrong_type(name, *value, "a string");
+  const auto& text = value->get_ref<const std::string&>();
+  if (text.size() > max_bytes)
+    refuse("invalid_value", param(name),
+           format("{} has {} bytes, more than the limit of {}", param(name), text.size(), max_bytes));
+  if (const size_t at = text.find('\0'); at != std::string::npos)
+    refuse("invalid_unicode", param(name), format("{} has a NUL character at byte {}", param(name), at));
+  return text;
+}
+
+std::string Fields::required_string(std::string_view name, size_t max_bytes) {
+  std::optional<std::string> text = string(name, max_bytes);
+  if (!text) missing(name);
+  return *std::move(text);
+}
+
+const OrderedJson* Fields::object(std::string_view name) {
+  const OrderedJson* value = find(name);
+  if (value && !value->is_object()) wrong_type(name, *value, "an object");
+  return value;
+}
+
+const OrderedJson* Fields::array(std::string_view name) {
+  const OrderedJson* value = find(name);
+  if (value && !value->is_array()) wrong_type(name, *value, "an array");
+  return value;
+}
+
+void Fields::ignore(std::initializer_list<std::string_view> names) {
+  known_.insert(known_.end(), names.begin(), names.end());
+}
+
+void Fields::finish(bool strict, std::vector<std::string>& warnings) const {
+  constexpr size_t kMaxWarnings = 8;
+  for (const auto& [name, value] : object_.items()) {
+    if (std::ranges::find(known_, name) != known_.end()) continue;
+    const std::string seen = printable(name, 40);
+    std::string message = format("unknown parameter {}", param(seen));
+    if (name.size() <= 40) {
+      const auto nearest = std::ranges::min_element(
+          known_, {}, [&](std::string_view known) { return edit_distance(name, known); });
+      if (nearest != known_.end() && edit_distance(name, *nearest) <= 2)
+        message += format(" (did you mean {}?)", *nearest);
+    }
+    if (strict) refuse("unknown_parameter", param(seen), message);
+    if (warnings.size() < kMaxWarnings) warnings.push_back(std::move(message));
+  }
+}
+
+}  // namespace cheetah
