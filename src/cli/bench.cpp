@@ -1,13 +1,14 @@
 // cheetah bench engine: prompt and decode speed of a model on this machine, against its measured ceilings.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/bench_report.h"
+#include "cli/bench_scenario.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
+#include "cli/json_file.h"
 #include "cli/numbers.h"
 #include "cli/output.h"
 #include "hw/ceilings.h"
@@ -20,6 +21,8 @@ Examples:
   cheetah bench engine --model random:llama-134m --dtype q8_0 --threads 2
   cheetah bench engine -m model.gguf --prompt 512 --gen 128 --batch 1,8,32
   cheetah bench engine -m random:llama-1b --dtype q4_k --json result.json
+  cheetah bench engine --scenario streams --batch 1,4,16
+  cheetah bench engine -m random:llama-134m --scenario long-prompt --batch 8
 
 --model also takes random:llama-134m, random:llama-1b and random:llama-8b: seeded random weights of those sizes.
 )";
@@ -29,6 +32,9 @@ struct BenchOptions {
   EngineBenchPlan plan;
   std::string batches = "1";
   std::string json;
+  std::string scenario;
+  int64_t long_prompt_tokens = 4096;
+  double step_target_ms = 50;
 };
 
 std::vector<int64_t> parse_batches(const std::string& text) {
@@ -53,25 +59,18 @@ void show_progress(double share) {
   std::fprintf(stderr, share < 1 ? "\rmeasuring %3.0f %%" : "\r\033[K", 100 * share);
 }
 
-// Opened before anything is measured, so that a wrong path costs no time.
-class JsonFile {
- public:
-  explicit JsonFile(const std::string& path) : path_(path) {
-    if (path.empty() || path == "-") return;
-    file_.open(path, std::ios::binary);
-    if (!file_) throw Error(format("{}: cannot be written", path));
-  }
-  void write(const Json& result) {
-    const std::string text = dump_json(result, 2) + "\n";
-    if (path_ == "-") print(text);
-    if (file_.is_open() && !(file_ << text).flush())
-      throw Error(format("{}: cannot write the result", path_));
-  }
-
- private:
-  std::string path_;
-  std::ofstream file_;
-};
+int run_scenario_bench(const BenchOptions& options, bool default_prompt) {
+  const int64_t prompt = default_prompt ? ScenarioOptions().prompt_tokens : options.plan.prompt_tokens;
+  return run_scenario({.engine = options.engine,
+                       .name = options.scenario,
+                       .streams = parse_batches(options.batches),
+                       .prompt_tokens = prompt,
+                       .new_tokens = options.plan.new_tokens,
+                       .long_prompt_tokens = options.long_prompt_tokens,
+                       .repeats = options.plan.repeats,
+                       .step_target_ms = options.step_target_ms,
+                       .json = options.json});
+}
 
 int run_bench_engine(const BenchOptions& options) {
   EngineBenchPlan plan = options.plan;
@@ -109,20 +108,41 @@ void add_engine(CLI::App& bench, Action& action) {
   auto options = std::make_shared<BenchOptions>();
   add_engine_options(*command, options->engine);
   constexpr int64_t kMost = int64_t{1} << 24;
-  accept_counts(
-      command->add_option("--prompt", options->plan.prompt_tokens, "prompt tokens")->capture_default_str(), 0,
-      kMost);
+  CLI::Option* prompt =
+      command->add_option("--prompt", options->plan.prompt_tokens, "prompt tokens")->capture_default_str();
+  accept_counts(prompt, 0, kMost);
   accept_counts(command->add_option("--gen", options->plan.new_tokens, "decode steps")->capture_default_str(),
                 0, kMost);
-  command->add_option("--batch", options->batches, "batch sizes to decode, e.g. 1,8,32")
+  command->add_option("--batch", options->batches, "batch sizes to decode, or streams, e.g. 1,8,32")
       ->capture_default_str();
   accept_counts(command->add_option("--repeat", options->plan.repeats, "repeats of each measurement")
                     ->capture_default_str(),
                 1, 1000);
   command->add_option("--json", options->json,
                       "write the result with its provenance to FILE; - prints it instead");
+  command
+      ->add_option(
+          "--scenario", options->scenario,
+          "measure the whole engine under a load: streams at once (streams), a long prompt amid streams "
+          "(long-prompt), prompts that begin alike with the prefix cache on and off (prefix-heavy), JSON "
+          "schemas (constrained)")
+      ->check(CLI::IsMember(scenario_names()));
+  accept_counts(command
+                    ->add_option("--long-prompt", options->long_prompt_tokens,
+                                 "tokens of the long prompt, and about those of the shared beginning")
+                    ->capture_default_str(),
+                1, kMost);
+  command->add_option("--step-target", options->step_target_ms, "milliseconds a step with prompts may take")
+      ->check(CLI::Range(1.0, 10000.0))
+      ->capture_default_str();
   command->footer(kExamples);
-  command->callback([=, &action] { action = [=] { return run_bench_engine(*options); }; });
+  command->callback([=, &action] {
+    const bool default_prompt = prompt->empty();
+    action = [=] {
+      return options->scenario.empty() ? run_bench_engine(*options)
+                                       : run_scenario_bench(*options, default_prompt);
+    };
+  });
 }
 
 }  // namespace

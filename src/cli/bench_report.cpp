@@ -37,21 +37,6 @@ std::string utc_now() {
   return text;
 }
 
-Json provenance(const BenchFacts& facts) {
-  const CpuInfo cpu = read_cpu_info();
-  const BuildInfo build = build_info();
-  return {{"cpu", cpu.model},
-          {"logical_cores", cpu.logical_cores},
-          {"usable_cores", cpu.usable_cores},
-          {"numa_nodes", cpu.numa_nodes},
-          {"simd", cpu.simd},
-          {"threads", facts.threads},
-          {"version", build.version},
-          {"commit", build.commit},
-          {"compiler", build.compiler},
-          {"date", utc_now()}};
-}
-
 Json prompt_json(const BenchFacts& facts) {
   return {{"tokens", facts.plan.prompt_tokens},
           {"tokens_per_second", prompt_rate(facts)},
@@ -76,6 +61,21 @@ Json decode_json(const BenchFacts& facts, const DecodeSamples& decode) {
 }
 
 }  // namespace
+
+Json provenance(int threads) {
+  const CpuInfo cpu = read_cpu_info();
+  const BuildInfo build = build_info();
+  return {{"cpu", cpu.model},
+          {"logical_cores", cpu.logical_cores},
+          {"usable_cores", cpu.usable_cores},
+          {"numa_nodes", cpu.numa_nodes},
+          {"simd", cpu.simd},
+          {"threads", threads},
+          {"version", build.version},
+          {"commit", build.commit},
+          {"compiler", build.compiler},
+          {"date", utc_now()}};
+}
 
 std::string bench_table(const BenchFacts& facts) {
   Table table({"phase", "tokens/s", "time per step", "spread", "of ceiling"});
@@ -104,7 +104,7 @@ Json bench_json(const BenchFacts& facts) {
   Json result = {
       {"schema_version", 1},
       {"kind", "bench-engine"},
-      {"provenance", provenance(facts)},
+      {"provenance", provenance(facts.threads)},
       {"model",
        {{"name", facts.model.name()},
         {"family", facts.model.traits().family},

@@ -19,6 +19,7 @@ struct BenchFacts {
   double fma_peak;        // operations/s, measured in the same run
 };
 
+Json provenance(int threads);  // machine, build and date: what every result carries
 std::string bench_table(const BenchFacts& facts);
 Json bench_json(const BenchFacts& facts);
 

@@ -132,6 +132,10 @@ std::string text_of(const MemoryBudget& budget) {
                 bytes(budget.tokens * budget.token_bytes));
 }
 
+std::unique_ptr<Model> load_model(const EngineOptions& options) {
+  return load_model(find_model(options.model), options.dtype);
+}
+
 LocalEngine::LocalEngine(const EngineOptions& options)
     : path_(find_model(options.model)),
       threads_({.num_threads = options.threads}),

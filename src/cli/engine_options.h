@@ -48,6 +48,8 @@ MemoryBudget plan_context(int64_t wanted_tokens, int64_t token_bytes, int64_t we
                           int64_t free_bytes);
 std::string text_of(const MemoryBudget& budget);
 
+std::unique_ptr<Model> load_model(const EngineOptions& options);
+
 // A model and what runs it. Not movable: the runner points into it.
 class LocalEngine {
  public:

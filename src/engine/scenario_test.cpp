@@ -1,0 +1,62 @@
+#include "engine/scenario.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "engine/core_fixture.h"
+
+namespace cheetah {
+namespace {
+
+EngineConfig scenario_config() {
+  EngineConfig config = small_config(200, *small_model());
+  config.max_context = 400;
+  return config;
+}
+
+TEST(Scenario, StreamsDeliverEveryToken) {
+  Engine engine(small_model(), scenario_config());
+  const StreamsResult result = run_streams(engine, {.streams = 5, .prompt_tokens = 12, .new_tokens = 9});
+  ASSERT_EQ(result.traces.size(), 5u);
+  for (const RequestTrace& trace : result.traces) {
+    EXPECT_EQ(trace.token_s.size(), 9u);
+    EXPECT_GT(trace.ttft_s(), 0);
+    EXPECT_TRUE(std::ranges::is_sorted(trace.token_s));
+  }
+  EXPECT_GT(result.tokens_per_s, 0);
+  EXPECT_EQ(engine.stats().generated_tokens, 45u);
+}
+
+TEST(Scenario, ALongPromptIsMeasuredBetweenTheTokensOfTheOthers) {
+  Engine engine(small_model(), scenario_config());
+  const LongPromptResult result = run_long_prompt(
+      engine, {.streams = 3, .prompt_tokens = 8, .long_prompt_tokens = 300, .calm_tokens = 5});
+  EXPECT_GE(result.calm_gaps_s.size(), 3u * 4u);
+  EXPECT_GT(result.long_ttft_s, 0);
+  EXPECT_GT(result.steps, 2u) << "64 tokens a step at most";
+  EXPECT_FALSE(result.disturbed_gaps_s.empty());
+  EXPECT_EQ(engine.stats().running, 0);
+}
+
+TEST(Scenario, PrefixHeavyLoadFindsItsPrefixCached) {
+  EngineConfig config = scenario_config();
+  for (const bool cached : {true, false}) {
+    config.prefix_cache = cached;
+    Engine engine(small_model(), config);
+    const auto traces = run_prefix_heavy(
+        engine, {.requests = 6, .concurrency = 2, .shared_tokens = 64, .own_tokens = 7, .new_tokens = 2});
+    ASSERT_EQ(traces.size(), 6u);
+    for (size_t i = 2; i < traces.size(); ++i) EXPECT_EQ(traces[i].cached_tokens, cached ? 64 : 0);
+  }
+}
+
+TEST(Scenario, GapsAreCountedWhereTheyEnd) {
+  std::vector<RequestTrace> traces(2);
+  traces[0].token_s = {1, 2, 4, 7};
+  traces[1].token_s = {3};
+  EXPECT_EQ(token_gaps(traces, 2, 7), (std::vector<double>{1, 2}));
+}
+
+}  // namespace
+}  // namespace cheetah
