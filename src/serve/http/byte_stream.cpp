@@ -1,0 +1,85 @@
+#include "serve/http/byte_stream.h"
+
+#include <boost/asio/ssl.hpp>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace cheetah {
+namespace {
+
+namespace asio = boost::asio;
+namespace ssl = boost::asio::ssl;
+
+class PlainStream final : public ByteStream {
+ public:
+  explicit PlainStream(Socket socket) : socket_(std::move(socket)) {}
+  void handshake(std::function<void(const ErrorCode&)> done) override { done({}); }
+  void read_some(char* data, size_t size, Done done) override {
+    socket_.async_read_some(asio::buffer(data, size), std::move(done));
+  }
+  void write_some(const char* data, size_t size, Done done) override {
+    socket_.async_write_some(asio::buffer(data, size), std::move(done));
+  }
+  Socket& socket() override { return socket_; }
+
+ private:
+  Socket socket_;
+};
+
+class TlsStream final : public ByteStream {
+ public:
+  TlsStream(Socket socket, ssl::context& context) : stream_(std::move(socket), context) {}
+  void handshake(std::function<void(const ErrorCode&)> done) override {
+    stream_.async_handshake(ssl::stream_base::server, std::move(done));
+  }
+  void read_some(char* data, size_t size, Done done) override {
+    stream_.async_read_some(asio::buffer(data, size), std::move(done));
+  }
+  void write_some(const char* data, size_t size, Done done) override {
+    stream_.async_write_some(asio::buffer(data, size), std::move(done));
+  }
+  Socket& socket() override { return stream_.next_layer(); }
+
+ private:
+  ssl::stream<Socket> stream_;
+};
+
+}  // namespace
+
+// Under TLS no closing alert is sent: HTTP's own framing tells the client where a response ends.
+void ByteStream::shutdown_send() {
+  ErrorCode ignored;
+  socket().shutdown(Socket::shutdown_send, ignored);
+}
+
+void ByteStream::close() {
+  ErrorCode ignored;
+  socket().close(ignored);
+}
+
+std::unique_ptr<ByteStream> make_plain_stream(ByteStream::Socket socket) {
+  return std::make_unique<PlainStream>(std::move(socket));
+}
+
+std::unique_ptr<ByteStream> make_tls_stream(ByteStream::Socket socket, ssl::context& context) {
+  return std::make_unique<TlsStream>(std::move(socket), context);
+}
+
+std::shared_ptr<ssl::context> make_tls_context(const std::string& cert_file, const std::string& key_file) {
+  auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
+  context->set_options(ssl::context::default_workarounds | ssl::context::no_sslv2 | ssl::context::no_sslv3 |
+                       ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1);
+  ByteStream::ErrorCode error;
+  context->use_certificate_chain_file(cert_file, error);
+  if (error)
+    throw Error(format("{}: cannot be used as a TLS certificate ({}): expected a PEM chain", cert_file,
+                       error.message()));
+  context->use_private_key_file(key_file, ssl::context::pem, error);
+  if (error)
+    throw Error(format("{}: cannot be used as the private key of {} ({}): expected PEM", key_file, cert_file,
+                       error.message()));
+  return context;
+}
+
+}  // namespace cheetah
