@@ -1,0 +1,283 @@
+#include "serve/api_run.h"
+
+#include <chrono>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace cheetah {
+namespace {
+
+ServeTime now() { return std::chrono::steady_clock::now(); }
+
+int64_t unix_seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// A different seed for every request that names none (splitmix64 of its number and the start of the clock).
+uint64_t fresh_seed(uint64_t number) {
+  uint64_t z = number * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(now().time_since_epoch().count());
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+std::string_view name_of(FinishReason reason) {
+  constexpr std::string_view kNames[] = {"stop", "length", "cancelled", "deadline", "error"};
+  return kNames[static_cast<size_t>(reason)];
+}
+
+int64_t cost_of(const GenerationRequest& request) {
+  return std::ssize(request.prompt) + request.max_tokens * std::max(request.n, request.best_of);
+}
+
+ApiError internal_error() {
+  return {.status = 500, .message = "the server failed to answer this request", .code = "internal_error"};
+}
+
+constexpr size_t kMaxWarningBytes = 1024;
+
+}  // namespace
+
+ApiRun::ApiRun(Setting setting, HttpRequest request, std::shared_ptr<Exchange> exchange)
+    : setting_(std::move(setting)), request_(std::move(request)), exchange_(std::move(exchange)) {
+  summary_.id = request_.id;
+  summary_.tenant = setting_.tenant->name();
+  summary_.path = std::string(setting_.route.path);
+  summary_.start = last_sent_ = now();
+}
+
+void ApiRun::start() {
+  exchange_->listen(shared_from_this());
+  ++setting_.shared.counters.parsing;
+  setting_.shared.parse_elsewhere([self = shared_from_this()] { self->parse(); });
+}
+
+// On a parser thread.
+void ApiRun::parse() {
+  auto result = std::make_shared<ApiResult>();  // shared: std::function must be copyable
+  try {
+    CallFacts facts;
+    facts.id = summary_.id;
+    facts.unix_time = unix_seconds();
+    facts.seed = fresh_seed(setting_.shared.next_request.load());
+    facts.now = now();
+    facts.cache_salt = setting_.tenant->cache_salt();
+    facts.tenant = setting_.tenant->name();
+    *result = setting_.route.parser(request_.body, setting_.backend.services, facts);
+  } catch (const std::exception& error) {
+    setting_.shared.log.write(LogLevel::kError, "parser_failed",
+                              {{"request_id", summary_.id}, {"why", error.what()}});
+    *result = internal_error();
+  }
+  --setting_.shared.counters.parsing;
+  exchange_->thread().run([self = shared_from_this(), result] { self->on_parsed(std::move(*result)); });
+}
+
+void ApiRun::on_parsed(ApiResult result) {
+  summary_.parsed = now();
+  std::string().swap(request_.body);
+  if (answered_) return end();
+  if (auto* error = std::get_if<ApiError>(&result)) {
+    setting_.shared.counters.reject(Rejection::kBadRequest);
+    fail(*error);
+    return end();
+  }
+  call_ = std::move(std::get<ApiCall>(result));
+  summary_.stream = call_.stream;
+  if (call_.requests.empty()) {
+    respond(200, std::move(call_.body));
+    return end();
+  }
+  submit();
+}
+
+void ApiRun::submit() {
+  ServerShared& shared = setting_.shared;
+  const int64_t count = std::ssize(call_.requests);
+  ServerLoad load = shared.load();
+  load.drain_tokens_per_s = setting_.backend.engine.stats().drain_tokens_per_s;
+  if (const auto wait = refused_for_s(load, count)) {
+    shared.counters.reject(Rejection::kQueueFull);
+    fail({.status = 503,
+          .message = "the queue is full: try again later",
+          .code = "overloaded",
+          .retry_after_s = wait});
+    return end();
+  }
+  left_ = summary_.requests = count;
+  for (const GenerationRequest& request : call_.requests) pending_tokens_ += cost_of(request);
+  shared.counters.in_flight += count;
+  shared.counters.pending_tokens += pending_tokens_;
+  for (size_t i = 0; i < call_.requests.size(); ++i) {
+    GenerationRequest request = std::move(call_.requests[i]);
+    request.id = RequestId{shared.next_request++};
+    const auto limit = shared.config.request_time;
+    if (limit.count() > 0 && (!request.deadline || *request.deadline > now() + limit))
+      request.deadline = now() + limit;
+    ids_.push_back(request.id);
+    setting_.backend.engine.submit(std::move(request),
+                                   [self = shared_from_this(), i](GenerationEvent&& event) {
+                                     self->inbox_.post({i, std::move(event)});
+                                     if (!self->notified_.exchange(true))
+                                       self->exchange_->thread().notify(self);
+                                   });
+  }
+}
+
+void ApiRun::on_notified() {
+  notified_ = false;  // before the box is emptied: what arrives later notifies again
+  inbox_.take_all(batch_);
+  try {
+    for (Arrived& arrived : batch_) take(arrived.index, arrived.event);
+  } catch (const std::exception& error) {
+    setting_.shared.log.write(LogLevel::kError, "writer_failed",
+                              {{"request_id", summary_.id}, {"why", error.what()}});
+    fail(internal_error());
+    for (const Arrived& arrived : batch_) left_ -= arrived.event.done;
+  }
+  batch_.clear();
+  if (!answered_ && exchange_->begun()) exchange_->flush();
+  if (left_ <= 0) end();
+}
+
+void ApiRun::take(size_t index, GenerationEvent& event) {
+  note(event);
+  const bool failed = event.finish == FinishReason::kError;
+  const bool shut_down = event.finish == FinishReason::kCancelled && !cancelled_;
+  if (!answered_ && (failed || shut_down)) fail(error_of(event));
+  if (!answered_) {
+    if (call_.stream) begin_stream();
+    const std::string bytes = call_.writer->on_event(index, event);
+    if (!bytes.empty()) {
+      exchange_->write(bytes);
+      last_sent_ = now();
+    }
+  }
+  if (!event.done) return;
+  event.done = false;  // counted
+  if (--left_ == 0 && !answered_) finish();
+}
+
+void ApiRun::note(const GenerationEvent& event) {
+  if (summary_.first_token == ServeTime{} && !event.tokens.empty()) summary_.first_token = now();
+  if (!event.finish) return;
+  summary_.finish = name_of(*event.finish);
+  if (event.choice == 0) {
+    summary_.prompt_tokens += event.prompt_tokens;
+    summary_.cached_tokens += event.cached_tokens;
+  }
+  summary_.completion_tokens += event.completion_tokens;
+}
+
+ApiError ApiRun::error_of(const GenerationEvent& event) const {
+  const bool draining = setting_.shared.state == ServerState::kDraining;
+  if (event.finish == FinishReason::kCancelled || event.error_kind == ErrorKind::kDraining || draining)
+    return {.status = 503, .message = "the server is shutting down", .code = "draining", .retry_after_s = 1};
+  switch (event.error_kind) {
+    case ErrorKind::kTooLong:
+      return {.status = 400, .message = event.error, .code = "context_length_exceeded"};
+    case ErrorKind::kBadRequest:
+      return {.status = 400, .message = event.error, .code = "invalid_value"};
+    case ErrorKind::kQueueFull:
+      return {.status = 503,
+              .message = event.error,
+              .code = "overloaded",
+              .retry_after_s = retry_after_s(setting_.shared.load())};
+    default:
+      return internal_error();
+  }
+}
+
+HttpResponse ApiRun::head() const {
+  HttpResponse response;
+  response.headers = setting_.headers;
+  std::string warnings;
+  for (const std::string& warning : call_.warnings)
+    if (warnings.size() < kMaxWarningBytes)
+      warnings += (warnings.empty() ? "" : "; ") + printable(warning, 200);
+  if (!warnings.empty()) response.headers.push_back({"x-cheetah-warning", warnings});
+  return response;
+}
+
+void ApiRun::begin_stream() {
+  if (exchange_->begun()) return;
+  HttpResponse response = head();
+  response.content_type = "text/event-stream; charset=utf-8";
+  response.headers.push_back({"cache-control", "no-cache"});
+  response.headers.push_back({"x-accel-buffering", "no"});  // or nginx would hold the stream back
+  summary_.status = 200;
+  exchange_->begin(response);
+}
+
+void ApiRun::respond(int status, std::string body, std::optional<double> retry_after_s) {
+  answered_ = true;
+  summary_.status = status;
+  HttpResponse response = head();
+  response.status = status;
+  response.body = std::move(body);
+  const double spent_ms = std::chrono::duration<double, std::milli>(now() - summary_.start).count();
+  response.headers.push_back({"openai-processing-ms", format("{:.0f}", spent_ms)});
+  if (retry_after_s) response.headers.push_back({"retry-after", format("{:.0f}", std::ceil(*retry_after_s))});
+  exchange_->respond(std::move(response));
+}
+
+void ApiRun::finish() {
+  std::string bytes = call_.writer->finish();
+  if (!call_.stream) return respond(200, std::move(bytes));
+  answered_ = true;
+  begin_stream();
+  exchange_->write(bytes);
+  exchange_->finish();
+}
+
+void ApiRun::fail(const ApiError& error) {
+  if (answered_) return;
+  cancel_all();
+  summary_.error_code = error.code.value_or("");
+  if (!exchange_->begun())
+    return respond(error.status, error_body(error, setting_.route.style), error.retry_after_s);
+  answered_ = true;
+  exchange_->write(call_.writer->fail(error));
+  exchange_->finish();
+}
+
+void ApiRun::cancel_all() {
+  cancelled_ = true;
+  for (const RequestId id : ids_) setting_.backend.engine.cancel(id);
+}
+
+void ApiRun::cancel() {
+  if (!answered_) cancel_all();
+}
+
+void ApiRun::on_gone() {
+  if (ended_) return;
+  if (!answered_) ++setting_.shared.counters.disconnects;
+  answered_ = true;
+  if (summary_.status == 0) summary_.status = 499;
+  cancel_all();
+}
+
+// A silent stream gets a comment now and then, so that proxies keep it and a dead client is noticed.
+void ApiRun::on_tick(ServeTime at) {
+  if (answered_ || !call_.stream || left_ == 0 || at - last_sent_ < setting_.shared.config.stream_ping)
+    return;
+  begin_stream();
+  exchange_->write(":\n\n");
+  exchange_->flush();
+  last_sent_ = at;
+}
+
+void ApiRun::end() {
+  if (std::exchange(ended_, true)) return;
+  summary_.end = now();
+  ServerCounters& counters = setting_.shared.counters;
+  counters.in_flight -= summary_.requests;
+  counters.pending_tokens -= pending_tokens_;
+  setting_.tenant->release();
+  setting_.ended(*this);
+}
+
+}  // namespace cheetah

@@ -1,0 +1,87 @@
+#pragma once
+// One call of the API from its body to the last byte of its answer. Belongs to the connection's network
+// thread; a parser thread reads the body, the engine thread only drops events into the inbox.
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mailbox.h"
+#include "serve/backend.h"
+#include "serve/http/exchange.h"
+#include "serve/routes.h"
+
+namespace cheetah {
+
+// What became of a call, for its log line and its trace.
+struct RunSummary {
+  std::string id, tenant, path;
+  int status = 0;
+  bool stream = false;
+  int64_t requests = 0, prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+  std::string finish;  // stop, length, cancelled, deadline, error; "" without the engine
+  std::string error_code;
+  ServeTime start{}, parsed{}, first_token{}, end{};
+};
+
+class ApiRun final : public Notified, public ExchangeListener, public std::enable_shared_from_this<ApiRun> {
+ public:
+  struct Setting {
+    const Route& route;
+    const Backend& backend;
+    ServerShared& shared;
+    std::shared_ptr<Tenant> tenant;      // acquired; released at the end
+    std::vector<HttpHeader> headers;     // of every answer: the request id, CORS
+    std::function<void(ApiRun&)> ended;  // nothing of it is left in the engine
+  };
+  ApiRun(Setting setting, HttpRequest request, std::shared_ptr<Exchange> exchange);
+
+  void start();
+  void cancel();  // by its client, over another connection
+  const std::string& id() const { return summary_.id; }
+  const Tenant& tenant() const { return *setting_.tenant; }
+  const RunSummary& summary() const { return summary_; }
+  const HttpRequest& request() const { return request_; }
+
+  void on_notified() override;
+  void on_gone() override;
+  void on_tick(ServeTime now) override;
+
+ private:
+  struct Arrived {
+    size_t index;
+    GenerationEvent event;
+  };
+  void parse();
+  void on_parsed(ApiResult result);
+  void submit();
+  void take(size_t index, GenerationEvent& event);
+  void note(const GenerationEvent& event);
+  void finish();
+  void fail(const ApiError& error);
+  void cancel_all();
+  void begin_stream();
+  void respond(int status, std::string body, std::optional<double> retry_after_s = std::nullopt);
+  ApiError error_of(const GenerationEvent& event) const;
+  void end();
+  HttpResponse head() const;
+
+  Setting setting_;
+  HttpRequest request_;
+  std::shared_ptr<Exchange> exchange_;
+  ApiCall call_;
+  std::vector<RequestId> ids_;
+  int64_t left_ = 0;  // requests the engine has not finished
+  int64_t pending_tokens_ = 0;
+  bool answered_ = false;  // everything the client will get was handed over, or the client is gone
+  bool cancelled_ = false;
+  bool ended_ = false;
+  ServeTime last_sent_;
+  RunSummary summary_;
+
+  Mailbox<Arrived> inbox_;  // from the engine thread
+  std::vector<Arrived> batch_;
+  std::atomic<bool> notified_ = false;
+};
+
+}  // namespace cheetah

@@ -1,0 +1,117 @@
+#include "serve/routes.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "serve/http/message.h"
+#include "serve/page.h"
+
+namespace cheetah {
+namespace {
+
+constexpr std::array kRoutes = {
+    Route{"/chat/completions", "POST", RouteKind::kApi, Access::kKey, parse_chat_completion},
+    Route{"/completions", "POST", RouteKind::kApi, Access::kKey, parse_completion},
+    Route{"/models", "GET", RouteKind::kModels, Access::kKey},
+    Route{"/models/", "GET", RouteKind::kModel, Access::kKey},
+    Route{"/requests/", "DELETE", RouteKind::kCancel, Access::kKey},
+    Route{"/stats", "GET", RouteKind::kStats, Access::kKey},
+    Route{"/metrics", "GET", RouteKind::kMetrics, Access::kKey},
+    Route{"/version", "GET", RouteKind::kVersion, Access::kKey},
+    Route{"/health", "GET", RouteKind::kHealth, Access::kPublic},
+    Route{"/health/live", "GET", RouteKind::kLive, Access::kPublic},
+    Route{"/health/ready", "GET", RouteKind::kReady, Access::kPublic},
+    Route{"/health/engine", "GET", RouteKind::kEngineHealth, Access::kPublic},
+    Route{"/ready", "GET", RouteKind::kReady, Access::kPublic},
+    Route{"/", "GET", RouteKind::kPage, Access::kPublic},  // last: the page's files are found through it
+};
+
+std::string_view without_version(std::string_view path) {
+  return path.starts_with("/v1/") ? path.substr(3) : path;
+}
+
+// Whether the route answers the path; `rest` is then what follows a route that takes a parameter.
+bool answers(const Route& route, std::string_view path, std::string_view& rest) {
+  if (route.path.size() > 1 && route.path.ends_with('/')) {
+    rest = path.substr(std::min(route.path.size(), path.size()));
+    return path.starts_with(route.path) && !rest.empty();
+  }
+  return path == route.path;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j)
+      diagonal =
+          std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
+  }
+  return row.back();
+}
+
+std::string nearest_route(std::string_view path) {
+  if (path.size() > 64) return "";
+  const std::string_view bare = without_version(path);
+  const Route* best = nullptr;
+  size_t best_distance = std::max<size_t>(2, bare.size() / 3) + 1;
+  for (const Route& route : kRoutes) {
+    const size_t distance = edit_distance(bare, route.path);
+    if (distance < best_distance) best = &route, best_distance = distance;
+  }
+  if (!best || best->path == "/") return "";
+  return format(" (did you mean {}{}?)", path.starts_with("/v1/") ? "/v1" : "", best->path);
+}
+
+ApiError unknown_route(std::string_view path) {
+  return {.status = 404,
+          .message = format("there is nothing at {}{}", printable(path), nearest_route(path)),
+          .code = "unknown_route"};
+}
+
+bool same_method(std::string_view method, const Route& route) {
+  return method == route.method || (method == "HEAD" && route.method == "GET");
+}
+
+}  // namespace
+
+std::span<const Route> routes() { return kRoutes; }
+
+RouteMatch match_route(std::string_view method, std::string_view path) {
+  const std::string_view bare = without_version(path);
+  RouteMatch match;
+  for (const Route& route : kRoutes) {
+    std::string_view rest;
+    if (!answers(route, bare, rest)) continue;
+    const auto parameter = percent_decode(rest);
+    if (same_method(method, route) && parameter) {
+      match.route = &route;
+      match.parameter = *parameter;
+      return match;
+    }
+    match.allow += format("{}{}", match.allow.empty() ? "" : ", ", route.method);
+    if (route.method == "GET") match.allow += ", HEAD";
+  }
+  if (page_file(path) && same_method(method, kRoutes.back())) {
+    match.route = &kRoutes.back();
+    return match;
+  }
+  match.error = unknown_route(path);
+  if (match.allow.empty()) return match;
+  match.error = {
+      .status = 405,
+      .message = format("{} is not allowed at {}: use {}", printable(method), printable(path), match.allow),
+      .code = "method_not_allowed"};
+  return match;
+}
+
+ApiStyle style_of_path(std::string_view path) {
+  const std::string_view bare = without_version(path);
+  return bare == "/messages" || bare.starts_with("/messages/") ? ApiStyle::kAnthropic : ApiStyle::kOpenAi;
+}
+
+}  // namespace cheetah

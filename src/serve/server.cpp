@@ -1,0 +1,116 @@
+#include "serve/server.h"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <thread>
+
+#include "base/format.h"
+#include "serve/service.h"
+
+namespace cheetah {
+namespace {
+
+double milliseconds(ServeTime from, ServeTime to) {
+  if (from == ServeTime{} || to == ServeTime{}) return 0;
+  return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
+// What happened to a call; never what was said in it.
+void log_run(EventLog& log, const ApiRun& run) {
+  const RunSummary& s = run.summary();
+  const LogLevel level = s.status >= 500 ? LogLevel::kWarning : LogLevel::kInfo;
+  if (!log.wants(level)) return;
+  std::vector<LogField> fields = {{"request_id", s.id}, {"path", s.path}, {"status", s.status}};
+  if (!s.tenant.empty()) fields.push_back({"tenant", s.tenant});
+  if (!s.error_code.empty()) fields.push_back({"code", s.error_code});
+  if (s.requests > 0) {
+    fields.insert(fields.end(), {{"stream", s.stream ? "yes" : "no"},
+                                 {"finish", s.finish},
+                                 {"prompt_tokens", s.prompt_tokens},
+                                 {"cached_tokens", s.cached_tokens},
+                                 {"completion_tokens", s.completion_tokens},
+                                 {"parse_ms", milliseconds(s.start, s.parsed)},
+                                 {"ttft_ms", milliseconds(s.start, s.first_token)}});
+  }
+  fields.push_back({"duration_ms", milliseconds(s.start, s.end)});
+  log.write(level, "call", fields);
+}
+
+}  // namespace
+
+struct Server::State {
+  explicit State(const ServerConfig& settings)
+      : config(settings),
+        log(config.log),
+        shared(config, log),
+        parsers(static_cast<size_t>(std::max(1, config.parse_threads))),
+        service(shared),
+        http(config.listen, service) {
+    shared.parse_elsewhere = [this](std::function<void()> work) {
+      boost::asio::post(parsers, std::move(work));
+    };
+    service.use_threads(http.threads());
+    service.on_run_ended([this](const ApiRun& run) { log_run(log, run); });
+    http.start();
+  }
+
+  // Parsers hand results to the network threads, so they end first.
+  void stop() {
+    parsers.join();
+    http.stop();
+  }
+
+  ServerConfig config;
+  EventLog log;
+  ServerShared shared;
+  boost::asio::thread_pool parsers;
+  Service service;
+  std::unique_ptr<Backend> backend;
+  HttpServer http;
+};
+
+Server::Server(const ServerConfig& config) : state_(std::make_unique<State>(config)) {}
+
+Server::~Server() { stop(); }
+
+uint16_t Server::port() const { return state_->http.port(); }
+
+std::string Server::url() const {
+  const ListenConfig& listen = state_->config.listen;
+  std::string host = listen.host == "0.0.0.0" || listen.host == "::" ? "localhost" : listen.host;
+  if (host.find(':') != std::string::npos) host = "[" + host + "]";
+  return format("{}://{}:{}", listen.tls_cert.empty() ? "http" : "https", host, port());
+}
+
+void Server::serve(Engine& engine, ApiServices services) {
+  state_->backend = std::make_unique<Backend>(Backend{engine, std::move(services)});
+  state_->shared.backend = state_->backend.get();
+  state_->shared.state = ServerState::kReady;
+}
+
+void Server::drain(std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  state_->shared.state = ServerState::kDraining;
+  state_->log.write(LogLevel::kInfo, "draining", {{"in_flight", state_->shared.counters.in_flight.load()}});
+  const ServerCounters& counters = state_->shared.counters;
+  // Calls whose bodies are being parsed were promised an answer too.
+  while (counters.parsing > 0 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (state_->backend) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    state_->backend->engine.drain(std::max(left, std::chrono::milliseconds(0)));
+  }
+  state_->http.wind_down();
+  // The last answers are on their way; a client that does not read them is not waited for.
+  const auto flushed = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while ((state_->http.num_connections() > 0 || counters.in_flight > 0) &&
+         std::chrono::steady_clock::now() < flushed)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+void Server::stop() { state_->stop(); }
+
+const ServerCounters& Server::counters() const { return state_->shared.counters; }
+
+}  // namespace cheetah

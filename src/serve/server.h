@@ -1,0 +1,35 @@
+#pragma once
+// The whole server: listens from the start, answers health checks while a model loads, serves once it has
+// one.
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "serve/backend.h"
+
+namespace cheetah {
+
+class Server {
+ public:
+  // Binds the port and answers at once; generation is refused with 503 until serve().
+  explicit Server(const ServerConfig& config);
+  ~Server();
+
+  uint16_t port() const;
+  std::string url() const;
+  // The engine and what `services` refers to must live until stop() returns.
+  void serve(Engine& engine, ApiServices services);
+  // No new generations; waits until those that run are done, or the time is up and they were cancelled.
+  void drain(std::chrono::milliseconds limit);
+  // Closes all connections. The engine may be destroyed after this, the server after the engine.
+  void stop();
+
+  const ServerCounters& counters() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cheetah

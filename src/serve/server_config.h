@@ -1,0 +1,29 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "serve/api_keys.h"
+#include "serve/event_log.h"
+#include "serve/http/http_server.h"
+
+namespace cheetah {
+
+struct ServerConfig {
+  ListenConfig listen;
+  ApiKeys keys;
+  std::vector<std::string> allowed_hosts;  // beside the loopback names, on a loopback address
+  std::vector<std::string> cors_origins;   // "*": any
+  int parse_threads = 2;
+  int64_t max_parsing = 256;                      // bodies being parsed at once
+  std::chrono::milliseconds request_time{0};      // deadline of a generation; 0: none
+  std::chrono::milliseconds stream_ping{15'000};  // a comment when a stream is silent this long
+  std::chrono::milliseconds engine_stall{5'000};  // /health/engine waits this long for a step
+  LogConfig log;
+  std::string otlp_endpoint;  // http://host:port[/path]; "": no traces
+  std::string version;        // of the program, for /version
+  std::string commit;
+};
+
+}  // namespace cheetah

@@ -1,0 +1,192 @@
+// The part of Service that reaches the engine: API calls, their cancellation, the engine's health, models.
+#include "base/error.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "model/model.h"
+#include "serve/service.h"
+
+namespace cheetah {
+namespace {
+
+// Answers 200 as soon as the engine is idle or takes a step, 503 when neither happens in time.
+class EngineProbe final : public ExchangeListener {
+ public:
+  EngineProbe(const Engine& engine, std::chrono::milliseconds limit, std::shared_ptr<Exchange> exchange,
+              std::vector<HttpHeader> headers)
+      : engine_(engine),
+        limit_(limit),
+        exchange_(std::move(exchange)),
+        headers_(std::move(headers)),
+        start_(std::chrono::steady_clock::now()),
+        first_steps_(engine.stats().steps) {}
+
+  void look(ServeTime now) {
+    const EngineStats stats = engine_.stats();
+    const bool idle = stats.running + stats.waiting + stats.swapped == 0;
+    const bool healthy = idle || stats.steps > first_steps_;
+    if (!healthy && now - start_ < limit_) return;
+    HttpResponse response;
+    response.status = healthy ? 200 : 503;
+    response.headers = headers_;
+    response.body = dump_json(Json{{"status", healthy ? "ok" : "stalled"},
+                                   {"steps", stats.steps},
+                                   {"running", stats.running},
+                                   {"waiting", stats.waiting}});
+    exchange_->respond(std::move(response));
+  }
+  void on_gone() override {}
+  void on_tick(ServeTime now) override { look(now); }
+
+ private:
+  const Engine& engine_;
+  std::chrono::milliseconds limit_;
+  std::shared_ptr<Exchange> exchange_;
+  std::vector<HttpHeader> headers_;
+  ServeTime start_;
+  uint64_t first_steps_;
+};
+
+Json model_json(const ApiServices& services, const std::string& name) {
+  return {{"id", name},
+          {"object", "model"},
+          {"created", 0},
+          {"owned_by", "cheetah"},
+          {"max_model_len", services.max_context},
+          {"root", services.model_name},
+          {"meta",
+           {{"n_params", services.model.num_parameters()},
+            {"n_vocab", services.model.traits().vocab},
+            {"n_ctx_train", services.model.traits().max_positions}}}};
+}
+
+bool names_run(std::string_view wanted, std::string_view id) {
+  if (wanted == id) return true;  // or the id of the answer: chatcmpl-ID, resp_ID …
+  return wanted.size() > id.size() + 1 && wanted.ends_with(id) &&
+         (wanted[wanted.size() - id.size() - 1] == '-' || wanted[wanted.size() - id.size() - 1] == '_');
+}
+
+}  // namespace
+
+// A cancellation on its way from thread to thread.
+struct Search {
+  std::string wanted;
+  std::shared_ptr<Tenant> tenant;
+  std::shared_ptr<Exchange> exchange;
+  HttpRequest request;
+};
+
+void Service::run_api(const Route& route, HttpRequest&& request, std::shared_ptr<Exchange> exchange) {
+  const auto refuse_call = [&](Rejection why, const ApiError& error) {
+    shared_.counters.reject(why);
+    HttpResponse response = error_response(request, error);
+    response.headers.push_back({"x-request-id", request.id});
+    exchange->respond(std::move(response));
+  };
+  const auto tenant = tenant_of(request);
+  const Backend* backend = shared_.backend;
+  if (shared_.counters.parsing >= shared_.config.max_parsing)
+    return refuse_call(Rejection::kQueueFull, {.status = 503,
+                                               .message = "too many requests arrive at once: try again later",
+                                               .code = "overloaded",
+                                               .retry_after_s = 1});
+  if (!tenant->try_acquire())
+    return refuse_call(Rejection::kConcurrency,
+                       {.status = 429,
+                        .message = "this key runs as many requests at once as it may",
+                        .code = "concurrency_limit_exceeded",
+                        .retry_after_s = 1});
+  HttpResponse fixed;
+  add_fixed_headers(request, fixed);
+  fixed.headers.push_back({"x-request-id", request.id});
+  if (route.style == ApiStyle::kAnthropic) fixed.headers.push_back({"request-id", request.id});
+  Runs& runs = runs_.at(&exchange->thread());
+  const auto ended = [this, &runs](ApiRun& run) {
+    const auto [begin, end] = runs.equal_range(run.id());
+    for (auto it = begin; it != end; ++it)
+      if (it->second.lock().get() == &run) {
+        runs.erase(it);
+        break;
+      }
+    if (observer_) observer_(run);
+  };
+  auto run = std::make_shared<ApiRun>(
+      ApiRun::Setting{route, *backend, shared_, tenant, std::move(fixed.headers), ended}, std::move(request),
+      exchange);
+  runs.emplace(run->id(), run);
+  run->start();
+}
+
+void Service::cancel_run(const HttpRequest& request, const std::string& id,
+                         std::shared_ptr<Exchange> exchange) {
+  auto search = std::make_shared<Search>(Search{id, tenant_of(request), std::move(exchange), request});
+  look_on(0, std::move(search));
+}
+
+// Each thread looks among its own calls; the first that finds one cancels it and has the answer sent.
+void Service::look_on(size_t thread, std::shared_ptr<Search> search) {
+  threads_[thread]->run([this, thread, search] {
+    bool found = false;
+    for (const auto& [id, weak] : runs_.at(threads_[thread]))
+      if (const auto run = weak.lock();
+          run && names_run(search->wanted, id) && &run->tenant() == search->tenant.get()) {
+        run->cancel();
+        found = true;
+      }
+    if (!found && thread + 1 < threads_.size()) return look_on(thread + 1, search);
+    search->exchange->thread().run([this, search, found] {
+      HttpResponse response;
+      if (found)
+        response.body = dump_json(Json{{"id", search->wanted}, {"object", "request"}, {"cancelled", true}});
+      else
+        response = error_response(
+            search->request,
+            {.status = 404, .message = "no request with this id is running", .code = "request_not_found"});
+      response.headers.push_back({"x-request-id", search->request.id});
+      search->exchange->respond(std::move(response));
+    });
+  });
+}
+
+void Service::check_engine(const HttpRequest& request, std::shared_ptr<Exchange> exchange) {
+  const Backend* backend = shared_.backend;
+  HttpResponse response = health(backend != nullptr);
+  response.headers.push_back({"x-request-id", request.id});
+  if (!backend) return exchange->respond(std::move(response));
+  auto probe =
+      std::make_shared<EngineProbe>(backend->engine, shared_.config.engine_stall, exchange, response.headers);
+  exchange->listen(probe);
+  probe->look(std::chrono::steady_clock::now());
+}
+
+HttpResponse Service::models(const RouteMatch& match) const {
+  const Backend* backend = shared_.backend;
+  Json list = Json::array();
+  if (backend) {
+    std::vector<std::string> names = {backend->services.model_name};
+    names.insert(names.end(), backend->services.aliases.begin(), backend->services.aliases.end());
+    for (const std::string& name : names) {
+      Json one = model_json(backend->services, name);
+      HttpResponse response;
+      if (match.route->kind == RouteKind::kModel && name == match.parameter) {
+        response.body = dump_json(one);
+        return response;
+      }
+      list.push_back(std::move(one));
+    }
+  }
+  HttpResponse response;
+  if (match.route->kind == RouteKind::kModels) {
+    response.body = dump_json(Json{{"object", "list"}, {"data", std::move(list)}});
+    return response;
+  }
+  response.status = 404;
+  response.body =
+      error_body({.status = 404,
+                  .message = format("the model '{}' is not served here", printable(match.parameter)),
+                  .param = "model",
+                  .code = "model_not_found"},
+                 ApiStyle::kOpenAi);
+  return response;
+}
+
+}  // namespace cheetah
