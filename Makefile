@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 
 run: build
-	@./build/cheetah chat
+	@./build/cheetah serve
 
 test: build
 	@ctest --preset release --output-on-failure -j $(JOBS)

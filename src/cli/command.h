@@ -21,6 +21,7 @@ void add_verify(CLI::App& root, Action& action);
 void add_inspect(CLI::App& root, Action& action);
 void add_tokenize(CLI::App& root, Action& action);
 void add_render(CLI::App& root, Action& action);
+void add_serve(CLI::App& root, Action& action);
 void add_bench(CLI::App& root, Action& action);
 
 }  // namespace cheetah

@@ -13,7 +13,7 @@ namespace cheetah {
 namespace {
 
 constexpr std::initializer_list<AddCommand> kCommands = {
-    add_generate, add_chat, add_verify, add_inspect, add_tokenize, add_render, add_bench,
+    add_generate, add_chat, add_verify, add_inspect, add_tokenize, add_render, add_serve, add_bench,
 };
 
 int run(int argc, char** argv) {

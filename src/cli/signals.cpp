@@ -4,6 +4,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
+
+#include "base/error.h"
+
 namespace cheetah {
 namespace {
 
@@ -16,6 +20,15 @@ volatile sig_atomic_t g_pending = 0;
 void on_interrupt(int) {
   if (!g_deferred || g_pending) _exit(kInterruptedExit);
   g_pending = 1;
+}
+
+volatile sig_atomic_t g_shutdown_pipe = -1;
+
+void on_shutdown(int signal) {
+  if (g_pending) _exit(128 + signal);
+  g_pending = 1;
+  const char byte = static_cast<char>(signal);
+  (void)!write(g_shutdown_pipe, &byte, 1);
 }
 
 }  // namespace
@@ -39,5 +52,32 @@ InterruptScope::InterruptScope() {
 }
 InterruptScope::~InterruptScope() { g_deferred = 0; }
 bool InterruptScope::pending() const { return g_pending != 0; }
+
+ShutdownSignals::ShutdownSignals() {
+  if (pipe2(pipe_, O_CLOEXEC) != 0) throw Error("cannot open a pipe: too many files are open");
+  g_pending = 0;
+  g_shutdown_pipe = pipe_[1];
+  struct sigaction action = {};
+  action.sa_handler = on_shutdown;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+ShutdownSignals::~ShutdownSignals() {
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;
+  sigaction(SIGTERM, &action, nullptr);
+  install_signal_handlers();
+  close(pipe_[0]);
+  close(pipe_[1]);
+}
+
+int ShutdownSignals::wait() {
+  char byte = 0;
+  while (read(pipe_[0], &byte, 1) < 0 && errno == EINTR) {
+  }
+  return byte;
+}
 
 }  // namespace cheetah

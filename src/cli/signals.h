@@ -19,4 +19,17 @@ class InterruptScope {
   bool pending() const;
 };
 
+// While one lives, the first SIGINT or SIGTERM only ends wait(); a second ends the process. One at a time.
+class ShutdownSignals {
+ public:
+  ShutdownSignals();
+  ~ShutdownSignals();
+  ShutdownSignals(const ShutdownSignals&) = delete;
+  ShutdownSignals& operator=(const ShutdownSignals&) = delete;
+  int wait();  // returns the signal's number
+
+ private:
+  int pipe_[2];
+};
+
 }  // namespace cheetah

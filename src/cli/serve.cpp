@@ -1,0 +1,148 @@
+// cheetah serve: a model behind the OpenAI and Anthropic APIs.
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+#include "base/format.h"
+#include "base/table.h"
+#include "cli/command.h"
+#include "cli/model_lookup.h"
+#include "cli/output.h"
+#include "cli/serve_options.h"
+#include "cli/signals.h"
+#include "cli/version.h"
+#include "engine/memory_plan.h"
+#include "serve/api/grammar_cache.h"
+#include "serve/server.h"
+
+namespace cheetah {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  cheetah serve
+  cheetah serve model.gguf --port 8080 --max-sequences 128
+  cheetah serve ORG/NAME --host 0.0.0.0 --api-key-file keys.txt --tls-cert cert.pem --tls-key key.pem
+  cheetah serve --config server.toml --print-config
+
+Every flag can also stand in a TOML file (--config FILE: max-queue = 64) and in the environment
+(CHEETAH_MAX_QUEUE=64). A flag wins over the environment, the environment over the file.
+)";
+
+using Clock = std::chrono::steady_clock;
+
+// Tells how long each part of the start took.
+class StartReport {
+ public:
+  void done(const std::string& phase) {
+    const auto now = Clock::now();
+    print(format("  {:<34} {:>8.2f} s\n", phase, std::chrono::duration<double>(now - last_).count()));
+    flush_output();
+    last_ = now;
+  }
+  double total_s() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+ private:
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point last_ = start_;
+};
+
+std::shared_ptr<const Model> load(const EngineOptions& options) {
+  const std::string path = find_model(options.model);
+  if (path.starts_with("random:"))
+    return Model::random(path, weight_dtype(options.dtype).value_or(DType::kF16));
+  LoadOptions how;
+  how.dtype = weight_dtype(options.dtype);
+  return Model::load(path, how);
+}
+
+std::string budget_table(const MemoryPlan& plan) {
+  Table table({"memory", "size", "note"});
+  for (const MemoryRow& row : plan.rows)
+    table.add({row.name, human_bytes(static_cast<double>(row.bytes)), row.note});
+  return table.render();
+}
+
+// Changes with the weights and with the build.
+std::string fingerprint(const Model& model) {
+  const std::string text =
+      format("{} {} {} {}", model.name(), model.num_parameters(), model.weight_bytes(), build_info().commit);
+  return format("fp_{:016x}", std::hash<std::string>()(text));
+}
+
+ApiServices make_services(const ServeOptions& options, const Model& model, const EngineConfig& config,
+                          GrammarCache& grammars) {
+  std::vector<std::string> names = options.served_names;
+  if (names.empty()) names = {model.name()};
+  return {.model = model,
+          .model_name = names.front(),
+          .aliases = {names.begin() + 1, names.end()},
+          .max_context = config.max_context,
+          .max_sequences = config.max_sequences,
+          .system_fingerprint = fingerprint(model),
+          .grammars = grammars,
+          .strict_fields = options.strict_fields};
+}
+
+std::string ready_text(const Server& server, const std::string& model, double seconds) {
+  return format(
+      "\nready after {:.2f} s: {} at {}\n\n"
+      "  open it     {}/\n"
+      "  or try      curl {}/v1/chat/completions -H 'content-type: application/json' \\\n"
+      "                -d '{{\"model\":\"{}\",\"messages\":[{{\"role\":\"user\",\"content\":\"Tell me a "
+      "story.\"}}],\"stream\":true}}'\n"
+      "  any OpenAI client works with the base URL {}/v1\n\n",
+      seconds, model, server.url(), server.url(), server.url(), model, server.url());
+}
+
+int run_serve(const ServeOptions& options) {
+  StartReport report;
+  Server server(server_config(options, std::getenv("CHEETAH_API_KEY")));
+  print(format("cheetah {} starts at {}\n", build_info().version, server.url()));
+  report.done("port open");
+  const std::shared_ptr<const Model> model = load(options.engine);
+  report.done("model read");
+  GrammarCache grammars(*model);
+  const MemoryPlan plan = plan_memory(*model, engine_config(options));
+  Engine engine(model, plan.config);
+  report.done("tables and cache made");
+  engine.warm_up();
+  report.done("warmed up");
+  print("\n" + budget_table(plan));
+  const ApiServices services = make_services(options, *model, engine.config(), grammars);
+  ShutdownSignals signals;
+  server.serve(engine, services);
+  print(ready_text(server, services.model_name, report.total_s()));
+  flush_output();
+  const int signal = signals.wait();
+  print_note(format("signal {}: finishing what runs; a second signal ends at once", signal));
+  server.drain(std::chrono::milliseconds(static_cast<int64_t>(options.shutdown_timeout_s * 1e3)));
+  server.stop();
+  return 0;
+}
+
+}  // namespace
+
+void add_serve(CLI::App& root, Action& action) {
+  auto* command =
+      root.add_subcommand("serve", "Serve a model over HTTP: the OpenAI and Anthropic APIs, metrics, a page");
+  auto options = std::make_shared<ServeOptions>();
+  auto settings = std::make_shared<Settings>(serve_settings(*options));
+  auto file = std::make_shared<std::string>();
+  auto print_only = std::make_shared<bool>(false);
+  settings->add_flags(*command);
+  command->add_option("--config", *file, "TOML file with settings named like the flags");
+  command->add_flag("--print-config", *print_only, "print every setting and where it comes from, and stop");
+  command->footer(kExamples);
+  command->callback([=, &action] {
+    action = [=] {
+      settings->resolve(*file, [](const char* name) { return std::getenv(name); });
+      if (*print_only) {
+        print(settings->print());
+        return 0;
+      }
+      return run_serve(*options);
+    };
+  });
+}
+
+}  // namespace cheetah

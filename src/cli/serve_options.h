@@ -1,0 +1,39 @@
+#pragma once
+// The settings of `cheetah serve`, and what they mean for the engine and the server.
+#include <string>
+#include <vector>
+
+#include "cli/engine_options.h"
+#include "cli/settings.h"
+#include "engine/engine.h"
+#include "serve/server_config.h"
+
+namespace cheetah {
+
+struct ServeOptions {
+  EngineOptions engine;
+  std::vector<std::string> served_names;  // the first is what answers say
+  EngineConfig config;
+  std::string preemption = "recompute", policy = "continuous";
+  bool no_prefix_cache = false;
+  bool strict_fields = false;
+
+  ServerConfig server;
+  int port = 8000;
+  std::string api_key_file;
+  KeyLimits key_limits;
+  bool insecure = false;
+  double request_timeout_s = 0, shutdown_timeout_s = 30, ping_s = 15, stall_s = 5;
+  double header_timeout_s = 10, body_timeout_s = 60, idle_timeout_s = 30, write_timeout_s = 30;
+  std::string log_level = "info", log_format = "auto";
+};
+
+// Lists every setting, bound to the fields of `options`, which must outlive it.
+Settings serve_settings(ServeOptions& options);
+
+EngineConfig engine_config(const ServeOptions& options);
+// Reads the keys (file, and `api_key` of the environment). Throws UsageError when the server would be open to
+// the network without one.
+ServerConfig server_config(const ServeOptions& options, const char* api_key);
+
+}  // namespace cheetah

@@ -1,0 +1,197 @@
+#include "cli/settings.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/table.h"
+#include "cli/numbers.h"
+#include "cli/parse.h"
+#include "cli/settings_file.h"
+
+namespace cheetah {
+namespace {
+
+bool parse_switch(const std::string& where, const std::string& text) {
+  std::string word = text;
+  std::ranges::transform(word, word.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (word == "1" || word == "true" || word == "on" || word == "yes") return true;
+  if (word == "0" || word == "false" || word == "off" || word == "no") return false;
+  throw UsageError(format("{}: '{}' is neither true nor false", where, printable(text)));
+}
+
+double parse_number(const std::string& where, const std::string& text, double low, double high) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(value >= low && value <= high))
+    throw UsageError(format("{}: '{}' is not a number from {} to {}", where, printable(text), low, high));
+  return value;
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> items;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    if (end > begin) items.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return items;
+}
+
+}  // namespace
+
+std::string variable_name(const std::string& setting) {
+  std::string name = "CHEETAH_";
+  for (const char c : setting)
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+double parse_seconds(const std::string& where, const std::string& text, double low, double high) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string unit = text.substr(digits);
+  const double factor = unit.empty() || unit == "s" ? 1
+                        : unit == "ms"              ? 1e-3
+                        : unit == "m"               ? 60
+                        : unit == "h"               ? 3600
+                                                    : NAN;
+  char* end = nullptr;
+  const std::string number = text.substr(0, digits);
+  const double value = std::strtod(number.c_str(), &end) * factor;
+  if (number.empty() || *end != '\0' || !(value >= low && value <= high))
+    throw UsageError(format("{}: '{}' is not a time from {} s to {} s, such as 30, 500ms or 2m", where,
+                            printable(text), low, high));
+  return value;
+}
+
+void Settings::add(Entry entry) { entries_.push_back(std::move(entry)); }
+
+void Settings::add_count(const std::string& name, int64_t& target, int64_t low, int64_t high,
+                         const std::string& help, const std::string& aliases) {
+  add({name, std::to_string(target), help,
+       [&target, low, high](const std::string& where, const std::string& text) {
+         target = parse_count(where, text, low, high);
+       },
+       false, aliases});
+}
+
+void Settings::add_int(const std::string& name, int& target, int low, int high, const std::string& help,
+                       const std::string& aliases) {
+  add({name, std::to_string(target), help,
+       [&target, low, high](const std::string& where, const std::string& text) {
+         target = static_cast<int>(parse_count(where, text, low, high));
+       },
+       false, aliases});
+}
+
+void Settings::add_bytes(const std::string& name, int64_t& target, const std::string& help) {
+  add({name, target == 0 ? "" : std::to_string(target), help,
+       [&target](const std::string& where, const std::string& text) { target = parse_bytes(where, text); }});
+}
+
+void Settings::add_text(const std::string& name, std::string& target, const std::string& help) {
+  add({name, target, help, [&target](const std::string&, const std::string& text) { target = text; }});
+}
+
+void Settings::add_choice(const std::string& name, std::string& target,
+                          const std::vector<std::string>& choices, const std::string& help) {
+  add({name, target, format("{}: {}", help, fmt::join(choices, ", ")),
+       [&target, choices](const std::string& where, const std::string& text) {
+         if (std::ranges::find(choices, text) == choices.end())
+           throw UsageError(
+               format("{}: '{}' is not one of {}", where, printable(text), fmt::join(choices, ", ")));
+         target = text;
+       }});
+}
+
+void Settings::add_list(const std::string& name, std::vector<std::string>& target, const std::string& help) {
+  add({name, format("{}", fmt::join(target, ",")), help + " (several: separated by commas)",
+       [&target](const std::string&, const std::string& text) { target = split_list(text); }});
+}
+
+void Settings::add_switch(const std::string& name, bool& target, const std::string& help) {
+  add({name, target ? "true" : "false", help,
+       [&target](const std::string& where, const std::string& text) { target = parse_switch(where, text); },
+       true});
+}
+
+void Settings::add_number(const std::string& name, double& target, double low, double high,
+                          const std::string& help) {
+  add({name, format("{}", target), help,
+       [&target, low, high](const std::string& where, const std::string& text) {
+         target = parse_number(where, text, low, high);
+       }});
+}
+
+void Settings::add_seconds(const std::string& name, double& target, double low, double high,
+                           const std::string& help) {
+  add({name, format("{}s", target), help,
+       [&target, low, high](const std::string& where, const std::string& text) {
+         target = parse_seconds(where, text, low, high);
+       }});
+}
+
+void Settings::add_flags(CLI::App& command) {
+  for (const Entry& entry : entries_) {
+    Flag& flag = flags_[entry.name];
+    const std::string spelling = (entry.aliases.empty() ? "" : entry.aliases + ",") + "--" + entry.name;
+    const auto take = [&flag](const std::string& text) {
+      flag.text = text;
+      flag.given = true;
+    };
+    const bool shown = !entry.is_switch && !entry.fallback.empty() && entry.fallback != "0";
+    const std::string help = entry.help + (shown ? format(" [{}]", entry.fallback) : "");
+    if (entry.is_switch)
+      command.add_flag_callback(
+          spelling, [take] { take("true"); }, help);
+    else
+      command.add_option_function<std::string>(spelling, take, help)->type_name("");
+  }
+}
+
+std::map<std::string, std::string> Settings::read_file(const std::string& path) const {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries_) names.push_back(entry.name);
+  std::map<std::string, std::string> values;
+  for (const FileSetting& found : read_settings_file(path)) {
+    if (std::ranges::find(names, found.name) == names.end()) {
+      const std::string near = nearest_name(found.name, names);
+      throw UsageError(format("{}: unknown key '{}'{}", found.where, printable(found.name),
+                              near.empty() ? "" : format(" (did you mean '{}'?)", near)));
+    }
+    values[found.name] = found.text;
+  }
+  return values;
+}
+
+void Settings::resolve(const std::string& file, const Environment& environment) {
+  const auto from_file = file.empty() ? std::map<std::string, std::string>() : read_file(file);
+  for (const Entry& entry : entries_) {
+    const Flag& flag = flags_[entry.name];
+    const std::string variable = variable_name(entry.name);
+    const char* const in_environment = environment(variable.c_str());
+    std::string text = entry.fallback, source = "default";
+    if (flag.given) {
+      text = flag.text, source = "--" + entry.name;
+    } else if (in_environment && *in_environment) {
+      text = in_environment, source = variable;
+    } else if (const auto found = from_file.find(entry.name); found != from_file.end()) {
+      text = found->second, source = format("{}: {}", file, entry.name);
+    }
+    if (source != "default") entry.read(source, text);
+    resolved_[entry.name] = {text, source};
+  }
+}
+
+std::string Settings::print() const {
+  std::string out;
+  for (const Entry& entry : entries_) {
+    const auto& [value, source] = resolved_.at(entry.name);
+    out += format("{:<28} {:<24} # {}\n", entry.name, value.empty() ? "-" : printable(value, 200), source);
+  }
+  return out;
+}
+
+}  // namespace cheetah
