@@ -15,6 +15,9 @@ namespace {
 constexpr std::array kRoutes = {
     Route{"/chat/completions", "POST", RouteKind::kApi, Access::kKey, parse_chat_completion},
     Route{"/completions", "POST", RouteKind::kApi, Access::kKey, parse_completion},
+    Route{"/embeddings", "POST", RouteKind::kApi, Access::kKey, parse_embeddings},
+    Route{"/tokenize", "POST", RouteKind::kApi, Access::kKey, parse_tokenize},
+    Route{"/detokenize", "POST", RouteKind::kApi, Access::kKey, parse_detokenize},
     Route{"/models", "GET", RouteKind::kModels, Access::kKey},
     Route{"/models/", "GET", RouteKind::kModel, Access::kKey},
     Route{"/requests/", "DELETE", RouteKind::kCancel, Access::kKey},
