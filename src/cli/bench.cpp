@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "cli/bench_report.h"
 #include "cli/bench_scenario.h"
+#include "cli/bench_serve.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
 #include "cli/json_file.h"
@@ -148,9 +149,10 @@ void add_engine(CLI::App& bench, Action& action) {
 }  // namespace
 
 void add_bench(CLI::App& root, Action& action) {
-  auto* command = root.add_subcommand("bench", "Measure the engine");
+  auto* command = root.add_subcommand("bench", "Measure the engine, or a running server");
   command->require_subcommand(1);
   add_engine(*command, action);
+  add_bench_serve(*command, action);
 }
 
 }  // namespace cheetah
