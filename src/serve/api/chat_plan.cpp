@@ -24,6 +24,7 @@ OutputShape reasoning_shape(const ChatTemplate& chat_template, std::string_view 
 
 void prepare(ChatPlan& plan, const ApiServices& services, const CallFacts& facts,
              std::vector<std::string>& warnings) {
+  place_tools(plan, services);
   ChatPrompt prompt = render_chat(plan.input, services, facts);
   plan.request.prompt = std::move(prompt.ids);
   std::vector<int32_t>& ids = plan.request.prompt;
@@ -32,6 +33,7 @@ void prepare(ChatPlan& plan, const ApiServices& services, const CallFacts& facts
   fit_to_context(services, plan.max_tokens, plan.request, plan.messages_param, warnings);
   // A grammar describes the answer from its first byte: there is no room for thoughts before it.
   if (!plan.request.grammar) plan.shape = reasoning_shape(*services.model.chat_template(), prompt.text);
+  expect_calls(plan, services, prompt.text);
 }
 
 std::vector<OutputDelta> ChatChoice::take(const GenerationEvent& event, const std::string& call_id_prefix) {
@@ -42,6 +44,7 @@ std::vector<OutputDelta> ChatChoice::take(const GenerationEvent& event, const st
     finish = event.finish;
     stop_string = event.stop_string;
   }
+  std::erase_if(deltas, [this](const OutputDelta& delta) { return delta.call >= max_calls; });
   for (const OutputDelta& delta : deltas) {
     if (delta.kind == OutputDelta::Kind::kContent) content += delta.text;
     if (delta.kind == OutputDelta::Kind::kReasoning) reasoning += delta.text;

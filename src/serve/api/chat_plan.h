@@ -1,6 +1,8 @@
 #pragma once
 // What the chat-like endpoints (chat completions, responses, messages) have in common: from a checked
 // conversation to a request for the engine and to the way its answer is read.
+#include <climits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "serve/api/chat_input.h"
 #include "serve/api/endpoint.h"
 #include "serve/api/output_parser.h"
+#include "serve/api/tools.h"
 
 namespace cheetah {
 
@@ -17,6 +20,8 @@ struct ChatPlan {
   std::optional<int64_t> max_tokens;   // nullopt: all that fits
   std::optional<int64_t> truncate_to;  // keep at most so many tokens of the prompt, the last ones
   std::string messages_param = "messages";
+  std::shared_ptr<const ToolSet> tools;  // shared: with the parsers of the answer; nullptr: none were sent
+  ToolChoice tool_choice;
   GenerationRequest request;
   AnswerStyle style;
   OutputShape shape;
@@ -26,9 +31,15 @@ struct ChatPlan {
 void prepare(ChatPlan& plan, const ApiServices& services, const CallFacts& facts,
              std::vector<std::string>& warnings);
 
+// The parts of it that concern tools: what the template gets of them …
+void place_tools(ChatPlan& plan, const ApiServices& services);
+// … and what the answer must look like for them to be found in it.
+void expect_calls(ChatPlan& plan, const ApiServices& services, std::string_view prompt);
+
 // What one choice of an answer has said so far.
 struct ChatChoice {
-  explicit ChatChoice(const OutputShape& shape) : parser(shape) {}
+  ChatChoice(const OutputShape& shape, bool parallel_calls)
+      : parser(shape), max_calls(parallel_calls ? INT_MAX : 1) {}
   struct Call {
     std::string id, name, arguments;
   };
@@ -37,6 +48,7 @@ struct ChatChoice {
   std::vector<OutputDelta> take(const GenerationEvent& event, const std::string& call_id_prefix);
 
   OutputParser parser;
+  int max_calls;  // further ones are dropped
   std::string content, reasoning;
   std::vector<Call> calls;
   std::vector<GeneratedToken> tokens;  // kept when logprobs or ids are wanted

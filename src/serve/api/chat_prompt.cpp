@@ -107,6 +107,28 @@ OrderedJson template_variables(const ChatInput& input, const ModelTables& tables
   return marked(said, mark, tables);
 }
 
+// Some templates print the arguments of earlier calls as text, most as an object.
+bool arguments_as_text(OrderedJson& messages) {
+  bool any = false;
+  for (OrderedJson& message : messages)
+    if (message.contains("tool_calls"))
+      for (OrderedJson& call : message["tool_calls"]) {
+        OrderedJson& arguments = call["function"]["arguments"];
+        any = any || !arguments.is_string();
+        if (!arguments.is_string()) arguments = dump_ordered(arguments);
+      }
+  return any;
+}
+
+std::string render(const ChatTemplate& chat_template, OrderedJson& variables, int64_t now) {
+  try {
+    return chat_template.render(dump_ordered(variables), now);
+  } catch (const Error& error) {
+    if (arguments_as_text(variables["messages"])) return render(chat_template, variables, now);
+    refuse("chat_template_error", "messages", printable(error.what(), 400));
+  }
+}
+
 }  // namespace
 
 ChatPrompt render_chat(const ChatInput& input, const ApiServices& services, const CallFacts& facts) {
@@ -120,12 +142,7 @@ ChatPrompt render_chat(const ChatInput& input, const ApiServices& services, cons
   variables["add_generation_prompt"] = input.add_generation_prompt && !input.continue_final_message;
   variables["bos_token"] = services.model.bos_token();
   variables["eos_token"] = services.model.eos_token();
-  std::string text;
-  try {
-    text = chat_template->render(dump_ordered(variables), facts.unix_time);
-  } catch (const Error& error) {
-    refuse("chat_template_error", "messages", printable(error.what(), 400));
-  }
+  std::string text = render(*chat_template, variables, facts.unix_time);
   if (input.continue_final_message) cut_after_last_message(variables["messages"].back(), text);
   check_text_length(services, text, "messages");
   return encode_marked(text, mark, services);

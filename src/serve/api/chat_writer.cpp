@@ -15,7 +15,7 @@ class ChatWriter : public ResponseWriter {
       : style_(plan.style),
         usage_(std::ssize(plan.request.prompt), 1),
         prompt_ids_(plan.style.token_ids ? plan.request.prompt : std::vector<int32_t>()),
-        choices_(static_cast<size_t>(plan.request.n), ChatChoice(plan.shape)),
+        choices_(static_cast<size_t>(plan.request.n), ChatChoice(plan.shape, plan.tool_choice.parallel)),
         call_prefix_("call_" + plan.style.id.substr(plan.style.id.find('-') + 1)) {
     head_ = format(R"("id":{},"object":"chat.completion{}","created":{},"model":{},"system_fingerprint":{},)",
                    json_string(style_.id), style_.stream.stream ? ".chunk" : "", style_.created,

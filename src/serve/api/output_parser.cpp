@@ -1,35 +1,21 @@
 #include "serve/api/output_parser.h"
 
-#include <algorithm>
+#include "serve/api/marks.h"
 
 namespace cheetah {
 namespace {
 
 using Kind = OutputDelta::Kind;
 
-size_t leading_space(std::string_view text) {
-  const size_t at = text.find_first_not_of(" \t\r\n");
-  return at == std::string_view::npos ? text.size() : at;
-}
-
-size_t without_trailing_space(std::string_view text) {
-  const size_t at = text.find_last_not_of(" \t\r\n");
-  return at == std::string_view::npos ? 0 : at + 1;
-}
-
 }  // namespace
-
-size_t partial_match(std::string_view text, std::string_view mark) {
-  for (size_t length = std::min(text.size(), mark.size() - 1); length > 0; --length)
-    if (text.ends_with(mark.substr(0, length))) return length;
-  return 0;
-}
 
 OutputParser::OutputParser(OutputShape shape)
     : shape_(std::move(shape)),
       state_(shape_.reasoning_open.empty() ? State::kContent
              : shape_.begins_in_reasoning  ? State::kReasoningStart
-                                           : State::kStart) {}
+                                           : State::kStart) {
+  if (shape_.tools) calls_.emplace(*shape_.dialect, shape_.tools, shape_.begins_in_call);
+}
 
 void OutputParser::push(std::string_view text, std::vector<OutputDelta>& out) {
   held_ += text;
@@ -40,6 +26,7 @@ void OutputParser::push(std::string_view text, std::vector<OutputDelta>& out) {
 void OutputParser::finish(std::vector<OutputDelta>& out) {
   while (advance(true, out)) {
   }
+  if (calls_) calls_->finish(out);
 }
 
 // Moves on as far as the held text decides; false when it decides nothing more.
@@ -58,7 +45,10 @@ bool OutputParser::advance(bool last, std::vector<OutputDelta>& out) {
     case State::kContent:
       break;
   }
-  if (!held_.empty()) emit(Kind::kContent, held_, out);
+  if (calls_)
+    calls_->push(held_, out);
+  else if (!held_.empty())
+    emit(Kind::kContent, held_, out);
   held_.clear();
   return false;
 }
@@ -93,7 +83,7 @@ bool OutputParser::reason(bool last, std::vector<OutputDelta>& out) {
 }
 
 void OutputParser::emit(Kind kind, std::string_view text, std::vector<OutputDelta>& out) {
-  if (!out.empty() && out.back().kind == kind && kind != Kind::kToolCall)
+  if (!out.empty() && out.back().kind == kind)
     out.back().text += text;
   else
     out.push_back({.kind = kind, .text = std::string(text), .call = 0});
