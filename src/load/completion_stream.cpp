@@ -68,7 +68,7 @@ void CompletionStream::feed(std::string_view bytes, double now_s) {
   try {
     lines_.feed(bytes, [&](std::string_view data) { on_event(data, now_s); });
   } catch (const Error& error) {
-    fail(Failure::kNotAStream, error.what());
+    fail(RequestFailure::kNotAStream, error.what());
   }
 }
 
@@ -79,9 +79,9 @@ void CompletionStream::on_event(std::string_view data, double now_s) {
     return;
   }
   const Json event = parse_json(data, "an event of the stream");
-  if (!event.is_object()) return fail(Failure::kNotAStream, "an event that is no JSON object");
+  if (!event.is_object()) return fail(RequestFailure::kNotAStream, "an event that is no JSON object");
   if (const auto error = event.find("error"); error != event.end() && !error->is_null())
-    return fail(Failure::kServerError, message_in(*error));
+    return fail(RequestFailure::kServerError, message_in(*error));
   if (const auto usage = event.find("usage"); usage != event.end() && usage->is_object())
     read_usage(*usage, record_);
   const auto choices = event.find("choices");
@@ -107,11 +107,11 @@ void CompletionStream::on_text(double now_s) {
 void CompletionStream::finish() {
   if (!record_.ok()) return;
   if (!said_done_ && !said_reason_)
-    return fail(Failure::kCut, "the stream ended without a finish_reason or [DONE]");
-  if (record_.events == 0) fail(Failure::kEmptyAnswer, "no event carried text");
+    return fail(RequestFailure::kCut, "the stream ended without a finish_reason or [DONE]");
+  if (record_.events == 0) fail(RequestFailure::kEmptyAnswer, "no event carried text");
 }
 
-void CompletionStream::fail(Failure failure, std::string detail) {
+void CompletionStream::fail(RequestFailure failure, std::string detail) {
   record_.failure = failure;
   record_.detail = printable(detail, kMostDetailBytes);
 }

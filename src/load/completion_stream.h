@@ -51,7 +51,7 @@ class CompletionStream {
  private:
   void on_event(std::string_view data, double now_s);
   void on_text(double now_s);
-  void fail(Failure failure, std::string detail);
+  void fail(RequestFailure failure, std::string detail);
 
   RequestRecord& record_;
   EventLines lines_;

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "load/http_response.h"
+#include "load/response_parser.h"
 
 namespace cheetah {
 
@@ -26,21 +26,21 @@ class HttpClient::Exchange : public std::enable_shared_from_this<Exchange> {
   void start() {
     timer_.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
         std::chrono::duration<double>(client_.options_.timeout_s)));
-    timer_.async_wait([self = shared_from_this()](const Connection::ErrorCode& error) {
+    timer_.async_wait([self = shared_from_this()](const ServerConnection::ErrorCode& error) {
       if (!error)
-        self->finish(Failure::kTimeout,
+        self->finish(RequestFailure::kTimeout,
                      format("no whole answer in {:g} s", self->client_.options_.timeout_s));
     });
     connection_ = client_.take_idle();
     connection_ ? converse() : connect();
   }
 
-  void finish(Failure failure, std::string detail) {
+  void finish(RequestFailure failure, std::string detail) {
     if (finished_) return;
     finished_ = true;
     timer_.cancel();
     client_.open_.erase(this);
-    if (connection_ && failure == Failure::kNone && wrote_ && response_->keep_alive())
+    if (connection_ && failure == RequestFailure::kNone && wrote_ && response_->keep_alive())
       client_.idle_.push_back(std::move(connection_));
     else if (connection_)
       connection_->close();
@@ -50,19 +50,20 @@ class HttpClient::Exchange : public std::enable_shared_from_this<Exchange> {
 
  private:
   void connect() {
-    connection_ =
-        make_connection(client_.context_, client_.tls_ ? &*client_.tls_ : nullptr, client_.options_.url.host);
-    connection_->open(client_.endpoints_, [self = shared_from_this()](const Connection::ErrorCode& error) {
-      if (self->finished_) return;
-      if (error) return self->finish(Failure::kConnect, error.message());
-      self->converse();
-    });
+    connection_ = make_server_connection(client_.context_, client_.tls_ ? &*client_.tls_ : nullptr,
+                                         client_.options_.url.host);
+    connection_->open(client_.endpoints_,
+                      [self = shared_from_this()](const ServerConnection::ErrorCode& error) {
+                        if (self->finished_) return;
+                        if (error) return self->finish(RequestFailure::kConnect, error.message());
+                        self->converse();
+                      });
   }
 
   // Reads from the start: a server may refuse a body before it has all of it.
   void converse() {
-    response_ = std::make_unique<HttpResponse>([this](std::string_view bytes) { on_body(bytes); });
-    connection_->write(message_, [self = shared_from_this()](const Connection::ErrorCode& error) {
+    response_ = std::make_unique<ResponseParser>([this](std::string_view bytes) { on_body(bytes); });
+    connection_->write(message_, [self = shared_from_this()](const ServerConnection::ErrorCode& error) {
       self->wrote_ = !error;  // a failure shows in the read
     });
     read();
@@ -70,7 +71,7 @@ class HttpClient::Exchange : public std::enable_shared_from_this<Exchange> {
 
   void read() {
     connection_->read(asio::buffer(buffer_),
-                      [self = shared_from_this()](const Connection::ErrorCode& error, size_t size) {
+                      [self = shared_from_this()](const ServerConnection::ErrorCode& error, size_t size) {
                         if (self->finished_) return;
                         error ? self->on_end(error) : self->on_bytes(size);
                       });
@@ -80,23 +81,23 @@ class HttpClient::Exchange : public std::enable_shared_from_this<Exchange> {
     try {
       response_->feed({buffer_.data(), size});
     } catch (const Error& error) {
-      return finish(Failure::kNotAStream, error.what());
+      return finish(RequestFailure::kNotAStream, error.what());
     }
     tell_head();
-    if (response_->done()) return finish(Failure::kNone, "");
+    if (response_->done()) return finish(RequestFailure::kNone, "");
     read();
   }
 
-  void on_end(const Connection::ErrorCode& error) {
+  void on_end(const ServerConnection::ErrorCode& error) {
     const bool closed = error == asio::error::eof || error == asio::ssl::error::stream_truncated;
-    if (!closed) return finish(Failure::kCut, error.message());
+    if (!closed) return finish(RequestFailure::kCut, error.message());
     try {
       response_->feed_eof();
     } catch (const Error& cut) {
-      return finish(Failure::kCut, cut.what());
+      return finish(RequestFailure::kCut, cut.what());
     }
     tell_head();
-    finish(Failure::kNone, "");
+    finish(RequestFailure::kNone, "");
   }
 
   void on_body(std::string_view bytes) {
@@ -114,16 +115,16 @@ class HttpClient::Exchange : public std::enable_shared_from_this<Exchange> {
   std::string message_;
   std::shared_ptr<ResponseHandler> handler_;  // shared with the caller until on_done
   asio::steady_timer timer_;
-  std::unique_ptr<Connection> connection_;
-  std::unique_ptr<HttpResponse> response_;
+  std::unique_ptr<ServerConnection> connection_;
+  std::unique_ptr<ResponseParser> response_;
   std::array<char, 16384> buffer_;
   bool wrote_ = false, told_head_ = false, finished_ = false;
 };
 
 namespace {
 
-Connection::Endpoints look_up(asio::io_context& context, const ServerUrl& url) {
-  Connection::ErrorCode error;
+ServerConnection::Endpoints look_up(asio::io_context& context, const ServerUrl& url) {
+  ServerConnection::ErrorCode error;
   auto endpoints = asio::ip::tcp::resolver(context).resolve(url.host, url.port, error);
   if (error) throw Error(format("{}: the host cannot be found: {}", url.text(), error.message()));
   return endpoints;
@@ -157,11 +158,11 @@ void HttpClient::send(std::string_view method, const std::string& path, std::str
 void HttpClient::interrupt() {
   std::vector<std::shared_ptr<Exchange>> open;
   for (Exchange* exchange : open_) open.push_back(exchange->shared_from_this());
-  for (const auto& exchange : open) exchange->finish(Failure::kInterrupted, "");
+  for (const auto& exchange : open) exchange->finish(RequestFailure::kInterrupted, "");
 }
 
 // The server may have closed a kept connection meanwhile: then another, or a fresh one, is used.
-std::unique_ptr<Connection> HttpClient::take_idle() {
+std::unique_ptr<ServerConnection> HttpClient::take_idle() {
   while (!idle_.empty()) {
     auto connection = std::move(idle_.back());
     idle_.pop_back();

@@ -10,14 +10,14 @@
 #include <unordered_set>
 #include <vector>
 
-#include "load/connection.h"
 #include "load/load_client.h"
 #include "load/record.h"
+#include "load/server_connection.h"
 
 namespace cheetah {
 
 struct HttpOutcome {
-  Failure failure = Failure::kNone;  // of the transport: a status is none
+  RequestFailure failure = RequestFailure::kNone;  // of the transport: a status is none
   std::string detail;
 };
 
@@ -39,18 +39,18 @@ class HttpClient {
   // `method` GET or POST, `path` after the URL's own. `handler` lives until on_done.
   void send(std::string_view method, const std::string& path, std::string body,
             std::shared_ptr<ResponseHandler> handler);
-  // Every open request ends with Failure::kInterrupted, soon.
+  // Every open request ends with RequestFailure::kInterrupted, soon.
   void interrupt();
 
  private:
   class Exchange;
-  std::unique_ptr<Connection> take_idle();  // null: none is left
+  std::unique_ptr<ServerConnection> take_idle();  // null: none is left
 
   boost::asio::io_context& context_;
   ServerOptions options_;
   std::optional<boost::asio::ssl::context> tls_;
-  Connection::Endpoints endpoints_;
-  std::vector<std::unique_ptr<Connection>> idle_;
+  ServerConnection::Endpoints endpoints_;
+  std::vector<std::unique_ptr<ServerConnection>> idle_;
   std::unordered_set<Exchange*> open_;
 };
 

@@ -72,10 +72,10 @@ class Bench {
     shape.prompt = made_up_text(options_.workload.seed, static_cast<uint64_t>(kProbeIndex + words), words);
     shape.output_tokens = 1;
     const RequestRecord record = client_.probe(path_of(body_), {request_body(shape, 0, {}, body_), 1});
-    if (!record.ok() && record.failure != Failure::kEmptyAnswer)
+    if (!record.ok() && record.failure != RequestFailure::kEmptyAnswer)
       throw Error(format(
           "{}: the first request failed: {}{}: {}", options_.server.url.text(), name_of(record.failure),
-          record.failure == Failure::kStatus ? format(" {}", record.http_status) : "", record.detail));
+          record.failure == RequestFailure::kStatus ? format(" {}", record.http_status) : "", record.detail));
     if (!record.prompt_tokens) return std::nullopt;
     return static_cast<double>(*record.prompt_tokens);
   }
@@ -97,7 +97,7 @@ class Bench {
                         .concurrency = 1};
     const LoadResult result = client_.run(plan, [&](const LoadProgress& load) { return observe(load); });
     for (const RequestRecord& record : result.records)
-      if (!record.ok() && record.failure != Failure::kInterrupted)
+      if (!record.ok() && record.failure != RequestFailure::kInterrupted)
         throw Error(format("{}: the warm-up failed: {}: {}", options_.server.url.text(),
                            name_of(record.failure), record.detail));
   }

@@ -75,14 +75,14 @@ class LiveRequest : public ResponseHandler {
  private:
   void judge(const HttpOutcome& outcome) {
     // Some servers reset the connection after the last event: the answer is whole all the same.
-    if (outcome.failure == Failure::kCut && stream_.said_done()) return stream_.finish();
-    if (outcome.failure != Failure::kNone) return fail(outcome.failure, outcome.detail);
-    if (record_.http_status != 200) return fail(Failure::kStatus, error_message_of(error_));
+    if (outcome.failure == RequestFailure::kCut && stream_.said_done()) return stream_.finish();
+    if (outcome.failure != RequestFailure::kNone) return fail(outcome.failure, outcome.detail);
+    if (record_.http_status != 200) return fail(RequestFailure::kStatus, error_message_of(error_));
     if (!is_stream_)
-      return fail(Failure::kNotAStream, "the answer is not text/event-stream: " + printable(error_));
+      return fail(RequestFailure::kNotAStream, "the answer is not text/event-stream: " + printable(error_));
     stream_.finish();
   }
-  void fail(Failure failure, std::string detail) {
+  void fail(RequestFailure failure, std::string detail) {
     record_.failure = failure;
     record_.detail = std::move(detail);
   }
@@ -107,7 +107,7 @@ class WholeAnswer : public ResponseHandler {
   void on_done(const HttpOutcome& outcome) override { outcome_ = outcome; }
 
   Json json(const std::string& url) const {
-    if (outcome_.failure != Failure::kNone)
+    if (outcome_.failure != RequestFailure::kNone)
       throw Error(format("{}: {}: {}", url, name_of(outcome_.failure), outcome_.detail));
     if (status_ != 200) throw Error(format("{}: HTTP {}: {}", url, status_, error_message_of(body_)));
     return parse_json(body_, url);

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "load/completion_stream.h"
-#include "load/http_response.h"
+#include "load/response_parser.h"
 #include "load/url.h"
 
 namespace cheetah {
@@ -36,7 +36,7 @@ struct Seen {
 // Feeds the bytes in pieces of the given sizes, then the end of the connection where asked.
 Seen read_in_pieces(const std::string& bytes, const std::vector<size_t>& sizes, bool eof = false) {
   Seen seen;
-  HttpResponse response([&](std::string_view piece) { seen.body += piece; });
+  ResponseParser response([&](std::string_view piece) { seen.body += piece; });
   size_t at = 0;
   for (size_t i = 0; at < bytes.size(); ++i) {
     const size_t size =
@@ -55,13 +55,13 @@ const std::string kChunked =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
     "6\r\nhello \r\n5;name=value\r\nworld\r\n0\r\nTrailer: x\r\n\r\n";
 
-RC_GTEST_PROP(HttpResponse, IsTheSameInAnyPieces, (const std::vector<size_t>& sizes)) {
+RC_GTEST_PROP(ResponseParser, IsTheSameInAnyPieces, (const std::vector<size_t>& sizes)) {
   const Seen seen = read_in_pieces(kChunked, sizes);
   RC_ASSERT(seen.body == "hello world");
   RC_ASSERT(seen.done && seen.keep_alive && seen.status == 200);
 }
 
-TEST(HttpResponse, EndsByLengthByChunksOrByClosing) {
+TEST(ResponseParser, EndsByLengthByChunksOrByClosing) {
   EXPECT_TRUE(read_in_pieces("HTTP/1.1 429 Slow\r\nContent-Length: 3\r\n\r\nabc", {}).done);
   EXPECT_FALSE(
       read_in_pieces("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc", {}).keep_alive);
@@ -73,14 +73,14 @@ TEST(HttpResponse, EndsByLengthByChunksOrByClosing) {
   EXPECT_EQ(closed.body, "abc");
 }
 
-TEST(HttpResponse, SkipsContinue) {
+TEST(ResponseParser, SkipsContinue) {
   const Seen seen =
       read_in_pieces("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Made\r\nContent-Length: 0\r\n\r\n", {3});
   EXPECT_EQ(seen.status, 201);
   EXPECT_TRUE(seen.done);
 }
 
-TEST(HttpResponse, RefusesBytesThatAreNotOne) {
+TEST(ResponseParser, RefusesBytesThatAreNotOne) {
   for (const std::string& bad :
        {std::string("SSH-2.0-OpenSSH\r\n\r\n"), std::string("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"),
         std::string("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab"),
@@ -92,7 +92,7 @@ TEST(HttpResponse, RefusesBytesThatAreNotOne) {
   EXPECT_THROW(read_in_pieces("", {}, true), Error);
 }
 
-RC_GTEST_PROP(HttpResponse, SurvivesAnyBytes, (const std::string& bytes)) {
+RC_GTEST_PROP(ResponseParser, SurvivesAnyBytes, (const std::string& bytes)) {
   try {
     read_in_pieces("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + bytes, {7}, true);
   } catch (const Error&) {
@@ -167,14 +167,14 @@ TEST(CompletionStream, TextOfEveryKindIsTokens) {
 
 TEST(CompletionStream, TellsFailuresApart) {
   const std::string text = "data: {\"choices\":[{\"text\":\"x\"}]}\n\n";
-  EXPECT_EQ(stream({{1, text}}).failure, Failure::kCut);
-  EXPECT_EQ(stream({}).failure, Failure::kCut);
-  EXPECT_EQ(stream({{1, "data: [DONE]\n\n"}}).failure, Failure::kEmptyAnswer);
-  EXPECT_EQ(stream({{1, text + "data: {oops\n\n"}}).failure, Failure::kNotAStream);
-  EXPECT_EQ(stream({{1, text + "data: 3\n\n"}}).failure, Failure::kNotAStream);
+  EXPECT_EQ(stream({{1, text}}).failure, RequestFailure::kCut);
+  EXPECT_EQ(stream({}).failure, RequestFailure::kCut);
+  EXPECT_EQ(stream({{1, "data: [DONE]\n\n"}}).failure, RequestFailure::kEmptyAnswer);
+  EXPECT_EQ(stream({{1, text + "data: {oops\n\n"}}).failure, RequestFailure::kNotAStream);
+  EXPECT_EQ(stream({{1, text + "data: 3\n\n"}}).failure, RequestFailure::kNotAStream);
   const RequestRecord error =
       stream({{1, text + "data: {\"error\":{\"message\":\"out of pages\"}}\n\ndata: [DONE]\n\n"}});
-  EXPECT_EQ(error.failure, Failure::kServerError);
+  EXPECT_EQ(error.failure, RequestFailure::kServerError);
   EXPECT_EQ(error.detail, "out of pages");
 }
 

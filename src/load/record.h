@@ -7,7 +7,7 @@
 
 namespace cheetah {
 
-enum class Failure {
+enum class RequestFailure {
   kNone,
   kConnect,      // no connection
   kTimeout,      // no whole answer in time
@@ -19,7 +19,7 @@ enum class Failure {
   kInterrupted,  // we gave up: the person pressed Ctrl-C
 };
 
-const char* name_of(Failure failure);
+const char* name_of(RequestFailure failure);
 
 struct RequestRecord {
   double scheduled_s = 0;     // when it should have been sent
@@ -34,11 +34,11 @@ struct RequestRecord {
   std::optional<int64_t> prompt_tokens;  // as the server counted them, like the next two
   std::optional<int64_t> output_tokens;
   int64_t cached_tokens = 0;
-  Failure failure = Failure::kNone;
+  RequestFailure failure = RequestFailure::kNone;
   int http_status = 0;
   std::string detail;  // of a failure
 
-  bool ok() const { return failure == Failure::kNone; }
+  bool ok() const { return failure == RequestFailure::kNone; }
   // The server's count; events where it told none.
   int64_t tokens() const { return output_tokens.value_or(events); }
   // Mean time between tokens after the first; nullopt for answers of one token.

@@ -60,7 +60,7 @@ TEST(Report, OfASweepMarksTheKnee) {
 TEST(Report, OfARunWithoutAnswersIsStillAReport) {
   LoadStep step{.concurrency = 4};
   RequestRecord refused;
-  refused.failure = Failure::kConnect;
+  refused.failure = RequestFailure::kConnect;
   refused.detail = "Connection refused";
   refused.done_s = 0.1;
   step.records = {refused};

@@ -18,7 +18,7 @@ double sorted_quantile(std::span<const double> sorted, double q) {
 }
 
 std::string kind_of(const RequestRecord& record) {
-  if (record.failure == Failure::kStatus) return format("HTTP {}", record.http_status);
+  if (record.failure == RequestFailure::kStatus) return format("HTTP {}", record.http_status);
   return name_of(record.failure);
 }
 
@@ -72,25 +72,25 @@ void set_rates(LoadSummary& summary, const Slo& slo) {
 
 }  // namespace
 
-const char* name_of(Failure failure) {
+const char* name_of(RequestFailure failure) {
   switch (failure) {
-    case Failure::kNone:
+    case RequestFailure::kNone:
       return "none";
-    case Failure::kConnect:
+    case RequestFailure::kConnect:
       return "no connection";
-    case Failure::kTimeout:
+    case RequestFailure::kTimeout:
       return "timeout";
-    case Failure::kStatus:
+    case RequestFailure::kStatus:
       return "HTTP status";
-    case Failure::kCut:
+    case RequestFailure::kCut:
       return "answer cut off";
-    case Failure::kNotAStream:
+    case RequestFailure::kNotAStream:
       return "not an event stream";
-    case Failure::kServerError:
+    case RequestFailure::kServerError:
       return "error in the stream";
-    case Failure::kEmptyAnswer:
+    case RequestFailure::kEmptyAnswer:
       return "answer without a token";
-    case Failure::kInterrupted:
+    case RequestFailure::kInterrupted:
       return "interrupted";
   }
   return "";
@@ -124,7 +124,7 @@ LoadSummary summarize(std::span<const RequestRecord> records, const Slo& slo,
   Samples samples;
   double begin = INFINITY, end = 0, busy = 0;
   for (const RequestRecord& record : records) {
-    if (record.failure == Failure::kInterrupted) {
+    if (record.failure == RequestFailure::kInterrupted) {
       ++summary.interrupted;
       continue;
     }

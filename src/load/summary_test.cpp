@@ -28,7 +28,7 @@ RequestRecord answered(double at, double lag = 0) {
   return record;
 }
 
-RequestRecord failed(double at, Failure failure, int status = 0) {
+RequestRecord failed(double at, RequestFailure failure, int status = 0) {
   RequestRecord record;
   record.scheduled_s = record.due_s = record.sent_s = at;
   record.done_s = at + 0.5;
@@ -98,7 +98,7 @@ TEST(Summary, GoodputIsTheShareThatMeetsEverySlo) {
   records[1].first_s += 0.2;  // slow to begin
   records[1].last_s += 0.2;
   records[2].last_s += 9 * 0.1;  // slow to go on
-  records[3] = failed(3, Failure::kTimeout);
+  records[3] = failed(3, RequestFailure::kTimeout);
   const auto good = [&](Slo slo) { return summarize(records, slo, 2.0).good; };
   EXPECT_EQ(good({}), 9);
   EXPECT_EQ(good({.ttft_s = 0.15}), 8);
@@ -122,11 +122,11 @@ TEST(Summary, AnAnswerOfOneTokenHasNoTpotAndBreaksNone) {
 
 TEST(Summary, CountsFailuresByKindAndKeepsThemOutOfLatencies) {
   const std::vector records = {answered(0),
-                               failed(1, Failure::kStatus, 503),
-                               failed(2, Failure::kStatus, 429),
-                               failed(3, Failure::kStatus, 503),
-                               failed(4, Failure::kCut),
-                               failed(5, Failure::kInterrupted)};
+                               failed(1, RequestFailure::kStatus, 503),
+                               failed(2, RequestFailure::kStatus, 429),
+                               failed(3, RequestFailure::kStatus, 503),
+                               failed(4, RequestFailure::kCut),
+                               failed(5, RequestFailure::kInterrupted)};
   const LoadSummary s = summarize(records, {}, 1.0);
   EXPECT_EQ(s.requests, 5);
   EXPECT_EQ(s.completed, 1);

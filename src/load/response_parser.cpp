@@ -1,4 +1,4 @@
-#include "load/http_response.h"
+#include "load/response_parser.h"
 
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/core/buffers_range.hpp>
@@ -17,7 +17,7 @@ using boost::system::error_code;
 
 // A Beast body that hands its bytes on and keeps nothing.
 struct SinkBody {
-  using value_type = HttpResponse::BodySink;
+  using value_type = ResponseParser::BodySink;
 
   class reader {
    public:
@@ -46,7 +46,7 @@ constexpr uint32_t kMostHeaderBytes = 64 * 1024;
 
 }  // namespace
 
-struct HttpResponse::State {
+struct ResponseParser::State {
   BodySink sink;
   std::unique_ptr<Parser> parser;
   std::string pending;  // bytes the parser could not use yet
@@ -71,14 +71,14 @@ struct HttpResponse::State {
   }
 };
 
-HttpResponse::HttpResponse(BodySink sink) : state_(std::make_unique<State>()) {
+ResponseParser::ResponseParser(BodySink sink) : state_(std::make_unique<State>()) {
   state_->sink = std::move(sink);
   state_->restart();
 }
 
-HttpResponse::~HttpResponse() = default;
+ResponseParser::~ResponseParser() = default;
 
-void HttpResponse::feed(std::string_view bytes) {
+void ResponseParser::feed(std::string_view bytes) {
   state_->pending.append(bytes);
   if (!state_->parser->is_done())
     while (!state_->pending.empty() && state_->step()) continue;
@@ -86,7 +86,7 @@ void HttpResponse::feed(std::string_view bytes) {
     throw Error("the answer is not HTTP: bytes after its end");
 }
 
-void HttpResponse::feed_eof() {
+void ResponseParser::feed_eof() {
   if (state_->parser->is_done()) return;
   error_code error;
   if (state_->parser->is_header_done()) state_->parser->put_eof(error);
@@ -94,13 +94,13 @@ void HttpResponse::feed_eof() {
     throw Error("the connection was closed before the answer was whole");
 }
 
-bool HttpResponse::has_head() const { return state_->parser->is_header_done(); }
-bool HttpResponse::done() const { return state_->parser->is_done(); }
-bool HttpResponse::keep_alive() const { return done() && state_->parser->keep_alive(); }
-int HttpResponse::status() const {
+bool ResponseParser::has_head() const { return state_->parser->is_header_done(); }
+bool ResponseParser::done() const { return state_->parser->is_done(); }
+bool ResponseParser::keep_alive() const { return done() && state_->parser->keep_alive(); }
+int ResponseParser::status() const {
   return has_head() ? static_cast<int>(state_->parser->get().result_int()) : 0;
 }
-std::string HttpResponse::content_type() const {
+std::string ResponseParser::content_type() const {
   const auto value = state_->parser->get()[http::field::content_type];
   return std::string(value.data(), value.size());
 }

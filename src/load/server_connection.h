@@ -11,14 +11,14 @@
 
 namespace cheetah {
 
-class Connection {
+class ServerConnection {
  public:
   using ErrorCode = boost::system::error_code;
   using Endpoints = boost::asio::ip::tcp::resolver::results_type;
   using Done = std::function<void(const ErrorCode&)>;
   using Read = std::function<void(const ErrorCode&, size_t)>;
 
-  virtual ~Connection() = default;
+  virtual ~ServerConnection() = default;
   // Handlers run on the context's thread, never inside these calls. The connection, the bytes and the buffer
   // live until they have.
   virtual void open(const Endpoints& endpoints, Done done) = 0;
@@ -30,7 +30,8 @@ class Connection {
 };
 
 // `tls`: null for a plain stream; else `host` is the name the certificate must hold.
-std::unique_ptr<Connection> make_connection(boost::asio::io_context& context, boost::asio::ssl::context* tls,
-                                            const std::string& host);
+std::unique_ptr<ServerConnection> make_server_connection(boost::asio::io_context& context,
+                                                         boost::asio::ssl::context* tls,
+                                                         const std::string& host);
 
 }  // namespace cheetah

@@ -8,15 +8,15 @@
 
 namespace cheetah {
 
-class HttpResponse {
+class ResponseParser {
  public:
   using BodySink = std::function<void(std::string_view)>;
 
   // `sink` gets the body, unchunked, as it comes.
-  explicit HttpResponse(BodySink sink);
-  ~HttpResponse();
-  HttpResponse(const HttpResponse&) = delete;
-  HttpResponse& operator=(const HttpResponse&) = delete;
+  explicit ResponseParser(BodySink sink);
+  ~ResponseParser();
+  ResponseParser(const ResponseParser&) = delete;
+  ResponseParser& operator=(const ResponseParser&) = delete;
 
   // Throws Error when the bytes are not HTTP, or for more than 64 KiB of header. Bytes after the end are an
   // error too: we ask one thing at a time.

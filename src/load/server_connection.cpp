@@ -1,4 +1,4 @@
-#include "load/connection.h"
+#include "load/server_connection.h"
 
 #include <sys/socket.h>
 
@@ -16,7 +16,7 @@ using asio::ip::tcp;
 
 // Small requests leave at once instead of waiting for an acknowledgement.
 void send_without_delay(tcp::socket& socket) {
-  Connection::ErrorCode ignored;
+  ServerConnection::ErrorCode ignored;
   socket.set_option(tcp::no_delay(true), ignored);
 }
 
@@ -26,7 +26,7 @@ bool nothing_to_read(tcp::socket& socket) {
          (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-class PlainConnection : public Connection {
+class PlainConnection : public ServerConnection {
  public:
   explicit PlainConnection(asio::io_context& context) : socket_(context) {}
 
@@ -54,7 +54,7 @@ class PlainConnection : public Connection {
   tcp::socket socket_;
 };
 
-class TlsConnection : public Connection {
+class TlsConnection : public ServerConnection {
  public:
   TlsConnection(asio::io_context& context, asio::ssl::context& tls, std::string host)
       : stream_(context, tls), host_(std::move(host)) {}
@@ -89,8 +89,8 @@ class TlsConnection : public Connection {
 
 }  // namespace
 
-std::unique_ptr<Connection> make_connection(asio::io_context& context, asio::ssl::context* tls,
-                                            const std::string& host) {
+std::unique_ptr<ServerConnection> make_server_connection(asio::io_context& context, asio::ssl::context* tls,
+                                                         const std::string& host) {
   if (tls == nullptr) return std::make_unique<PlainConnection>(context);
   return std::make_unique<TlsConnection>(context, *tls, host);
 }
