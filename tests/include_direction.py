@@ -4,6 +4,7 @@
 - modules include only what lies below them (docs/architecture.md);
 - no file or folder carries a name that says nothing;
 - a file over 600 lines says why on its first line;
+- a type has a name of its own: two of one name in one namespace would share their functions in the binary;
 - getenv stays in src/cli and in tests (which ask where larger references are), headers start with #pragma once;
 - with --headers COMPILER: every header compiles alone.
 """
@@ -37,6 +38,8 @@ BANNED_NAMES = {"util", "utils", "common", "helper", "helpers", "misc", "manager
 MAX_LINES = 600
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+NAMESPACE = re.compile(r"^namespace (\w+(?:::\w+)*) \{", re.MULTILINE)
+TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)(?: final)?(?: : [^;{]*)? \{", re.MULTILINE)
 GETENV = re.compile(r"\b(secure_)?getenv\s*\(")
 
 
@@ -97,6 +100,21 @@ def check_file(path):
         yield f"{where}: a header starts with #pragma once"
 
 
+def check_types(paths):
+    """Names of types that two headers define."""
+    first = {}
+    for path in paths:
+        if path.suffix != ".h":
+            continue
+        text = path.read_text(encoding="utf-8")
+        space = NAMESPACE.search(text)
+        for name in TYPE.findall(text):
+            key = (space.group(1) if space else "", name)
+            other = first.setdefault(key, path)
+            if other != path:
+                yield f"{path.relative_to(ROOT)}: {name} is also a type of {other.relative_to(ROOT)}"
+
+
 def sources():
     return sorted(p for p in SRC.rglob("*") if p.suffix in SUFFIXES)
 
@@ -116,6 +134,7 @@ def compile_alone(compiler, header):
 
 def main():
     problems = [problem for path in sources() for problem in check_file(path)]
+    problems += check_types(sources())
     if sys.argv[1:2] == ["--headers"]:
         headers = [p for p in sources() if p.suffix == ".h" and not is_inline_part(p)]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -84,7 +84,7 @@ std::optional<int64_t> Fields::integer(std::string_view name, int64_t low, int64
   return integer_of(*value, param(name), low, high);
 }
 
-std::optional<double> Fields::number(std::string_view name, NumberRange range) {
+std::optional<double> Fields::number(std::string_view name, FieldRange range) {
   const OrderedJson* value = find(name);
   if (!value) return std::nullopt;
   const double number = value->is_number() ? value->get<double>() : std::nan("");

@@ -13,7 +13,7 @@
 namespace cheetah {
 
 // The message's range: open at the low end when `above_low`.
-struct NumberRange {
+struct FieldRange {
   double low, high;
   bool above_low = false;
 };
@@ -28,7 +28,7 @@ class Fields {
   bool has(std::string_view name) { return find(name) != nullptr; }
 
   std::optional<int64_t> integer(std::string_view name, int64_t low, int64_t high);
-  std::optional<double> number(std::string_view name, NumberRange range);
+  std::optional<double> number(std::string_view name, FieldRange range);
   std::optional<bool> boolean(std::string_view name);
   std::optional<std::string> string(std::string_view name, size_t max_bytes = 4096);
   const OrderedJson* object(std::string_view name);
