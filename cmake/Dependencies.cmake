@@ -32,6 +32,8 @@ cheetah_find_library(pcre2 pcre2-8 pcre2.h)
 target_compile_definitions(pcre2 INTERFACE PCRE2_CODE_UNIT_WIDTH=8)
 cheetah_find_library(utf8proc utf8proc utf8proc.h)
 target_compile_definitions(utf8proc INTERFACE $<$<BOOL:${CHEETAH_PORTABLE}>:UTF8PROC_STATIC>)
+cheetah_find_library(yaml_cpp yaml-cpp yaml-cpp/yaml.h)
+cheetah_find_library(sqlite3 sqlite3 sqlite3.h)
 find_package(Boost 1.74 REQUIRED)  # headers only: Asio and Beast
 if(CHEETAH_PORTABLE)
   set(OPENSSL_USE_STATIC_LIBS ON)

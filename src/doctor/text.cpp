@@ -1,0 +1,225 @@
+#include "doctor/text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace cheetah::doctor {
+namespace {
+
+constexpr size_t kMaxCpus = 16384;
+constexpr size_t kMaxLine = 4096;
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\0'; }
+
+}  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0;;) {
+    const size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end == std::string_view::npos ? end : end - begin));
+    if (end == std::string_view::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines = split(text, '\n');
+  if (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  for (size_t at = 0; at < line.size();) {
+    while (at < line.size() && is_space(line[at])) ++at;
+    const size_t begin = at;
+    while (at < line.size() && !is_space(line[at])) ++at;
+    if (at > begin) words.push_back(line.substr(begin, at - begin));
+  }
+  return words;
+}
+
+bool starts_with(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+std::optional<int64_t> to_integer(std::string_view text) {
+  text = trimmed(text);
+  int base = 10;
+  if (starts_with(text, "0x")) {
+    text.remove_prefix(2);
+    base = 16;
+  }
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> to_number(std::string_view text) {
+  text = trimmed(text);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (!std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::optional<std::vector<int>> to_cpus(std::string_view text) {
+  text = trimmed(text);
+  std::vector<int> cpus;
+  if (text.empty()) return cpus;
+  for (const std::string_view part : split(text, ',')) {
+    const size_t dash = part.find('-');
+    const auto first = to_integer(part.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : to_integer(part.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last < *first || *last >= static_cast<int64_t>(kMaxCpus))
+      return std::nullopt;
+    for (int64_t cpu = *first; cpu <= *last; ++cpu) cpus.push_back(static_cast<int>(cpu));
+    if (cpus.size() > kMaxCpus) return std::nullopt;
+  }
+  std::sort(cpus.begin(), cpus.end());
+  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
+  return cpus;
+}
+
+std::string to_list(const std::vector<int>& cpus) {
+  std::string text;
+  for (size_t i = 0; i < cpus.size();) {
+    size_t end = i;
+    while (end + 1 < cpus.size() && cpus[end + 1] == cpus[end] + 1) ++end;
+    if (!text.empty()) text += ',';
+    text += end == i ? format("{}", cpus[i]) : format("{}-{}", cpus[i], cpus[end]);
+    i = end + 1;
+  }
+  return text;
+}
+
+bool is_subset(const std::vector<int>& part, const std::vector<int>& whole) {
+  return std::includes(whole.begin(), whole.end(), part.begin(), part.end());
+}
+
+std::string chosen(std::string_view text) {
+  const size_t open = text.find('[');
+  const size_t close = text.find(']', open == std::string_view::npos ? 0 : open);
+  if (open == std::string_view::npos || close == std::string_view::npos) return std::string(trimmed(text));
+  return std::string(text.substr(open + 1, close - open - 1));
+}
+
+Fields fields_of(std::string_view text, char separator) {
+  Fields fields;
+  for (const std::string_view line : lines_of(text)) {
+    const std::string_view start = trimmed(line);
+    const size_t at = separator == ' ' ? start.find_first_of(" \t") : start.find(separator);
+    if (at == std::string_view::npos || at == 0) continue;
+    fields.emplace(std::string(trimmed(start.substr(0, at))), std::string(trimmed(start.substr(at + 1))));
+  }
+  return fields;
+}
+
+std::optional<double> number_in(const Fields& fields, std::string_view key) {
+  const auto found = fields.find(key);
+  if (found == fields.end()) return std::nullopt;
+  const auto words = words_of(found->second);
+  return words.empty() ? std::nullopt : to_number(words[0]);
+}
+
+Value<std::string> read_line(const Source& source, const std::string& path) {
+  const Text text = source.read(path, kMaxLine);
+  if (!text.ok()) return Value<std::string>::absent(text);
+  const std::string_view all = text.text;
+  return {printable(trimmed(all.substr(0, all.find('\n'))), kMaxLine), path};
+}
+
+Value<int64_t> read_integer(const Source& source, const std::string& path) {
+  const Text text = source.read(path, kMaxLine);
+  if (!text.ok()) return Value<int64_t>::absent(text);
+  const auto value = to_integer(text.text);
+  if (!value)
+    return Value<int64_t>::unreadable(path, "expected a whole number, found '" + printable(text.text) + "'");
+  return {*value, path};
+}
+
+Value<double> read_number(const Source& source, const std::string& path) {
+  const Text text = source.read(path, kMaxLine);
+  if (!text.ok()) return Value<double>::absent(text);
+  const auto value = to_number(text.text);
+  if (!value)
+    return Value<double>::unreadable(path, "expected a number, found '" + printable(text.text) + "'");
+  return {*value, path};
+}
+
+Value<std::string> read_chosen(const Source& source, const std::string& path) {
+  const Text text = source.read(path, kMaxLine);
+  if (!text.ok()) return Value<std::string>::absent(text);
+  return {printable(chosen(text.text)), path};
+}
+
+Value<std::vector<int>> read_cpus(const Source& source, const std::string& path) {
+  const Text text = source.read(path, kMaxFileBytes);
+  if (!text.ok()) return Value<std::vector<int>>::absent(text);
+  auto cpus = to_cpus(text.text);
+  if (!cpus)
+    return Value<std::vector<int>>::unreadable(
+        path, "expected a list such as 0-3,8, found '" + printable(text.text) + "'");
+  return {std::move(*cpus), path};
+}
+
+Value<Fields> read_fields(const Source& source, const std::string& path, char separator, int64_t limit) {
+  const Text text = source.read(path, limit);
+  if (!text.ok()) return Value<Fields>::absent(text);
+  Fields fields = fields_of(text.text, separator);
+  if (fields.empty() && !trimmed(text.text).empty())
+    return Value<Fields>::unreadable(
+        path, "expected lines of names and values, found '" + printable(text.text) + "'");
+  return {std::move(fields), path};
+}
+
+int compare_versions(std::string_view a, std::string_view b) {
+  const auto next = [](std::string_view& text) {
+    int64_t part = 0;
+    while (!text.empty() && (text[0] < '0' || text[0] > '9')) text.remove_prefix(1);
+    while (!text.empty() && text[0] >= '0' && text[0] <= '9') {
+      part = std::min<int64_t>(part * 10 + (text[0] - '0'), 1'000'000'000);
+      text.remove_prefix(1);
+    }
+    return part;
+  };
+  for (int i = 0; i < 4; ++i) {
+    const int64_t left = next(a), right = next(b);
+    if (left != right) return left < right ? -1 : 1;
+  }
+  return 0;
+}
+
+int edit_distance(std::string_view a, std::string_view b) {
+  std::vector<int> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    int diagonal = row[0];
+    row[0] = static_cast<int>(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1] ? 1 : 0)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace cheetah::doctor
