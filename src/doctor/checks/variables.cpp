@@ -1,0 +1,533 @@
+// CFG: environment variables of the job, or of this shell.
+#include <algorithm>
+
+#include "base/format.h"
+#include "doctor/check.h"
+
+namespace cheetah::doctor {
+namespace {
+
+// NCCL's documented variables: a name that is near one of these and not among them is a typing mistake.
+constexpr std::string_view kNcclNames[] = {
+    "NCCL_SOCKET_IFNAME",
+    "NCCL_SOCKET_FAMILY",
+    "NCCL_SOCKET_RETRY_CNT",
+    "NCCL_SOCKET_RETRY_SLEEP_MSEC",
+    "NCCL_SOCKET_NTHREADS",
+    "NCCL_NSOCKS_PERTHREAD",
+    "NCCL_CROSS_NIC",
+    "NCCL_IB_HCA",
+    "NCCL_IB_TIMEOUT",
+    "NCCL_IB_RETRY_CNT",
+    "NCCL_IB_GID_INDEX",
+    "NCCL_IB_ADDR_FAMILY",
+    "NCCL_IB_ADDR_RANGE",
+    "NCCL_IB_ROCE_VERSION_NUM",
+    "NCCL_IB_SL",
+    "NCCL_IB_TC",
+    "NCCL_IB_FIFO_TC",
+    "NCCL_IB_RETURN_ASYNC_EVENTS",
+    "NCCL_IB_CUDA_SUPPORT",
+    "NCCL_OOB_NET_ENABLE",
+    "NCCL_OOB_NET_IFNAME",
+    "NCCL_UID_STAGGER_THRESHOLD",
+    "NCCL_UID_STAGGER_RATE",
+    "NCCL_NET",
+    "NCCL_NET_PLUGIN",
+    "NCCL_TUNER_PLUGIN",
+    "NCCL_PROFILER_PLUGIN",
+    "NCCL_ENV_PLUGIN",
+    "NCCL_IGNORE_CPU_AFFINITY",
+    "NCCL_CONF_FILE",
+    "NCCL_DEBUG",
+    "NCCL_DEBUG_FILE",
+    "NCCL_DEBUG_SUBSYS",
+    "NCCL_DEBUG_TIMESTAMP_FORMAT",
+    "NCCL_DEBUG_TIMESTAMP_LEVELS",
+    "NCCL_COLLNET_ENABLE",
+    "NCCL_COLLNET_NODE_THRESHOLD",
+    "NCCL_CTA_POLICY",
+    "NCCL_NETDEVS_POLICY",
+    "NCCL_TOPO_FILE",
+    "NCCL_TOPO_DUMP_FILE",
+    "NCCL_SET_THREAD_NAME",
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",
+    "NCCL_P2P_DIRECT_DISABLE",
+    "NCCL_SHM_DISABLE",
+    "NCCL_BUFFSIZE",
+    "NCCL_NTHREADS",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_NCHANNELS",
+    "NCCL_MAX_NRINGS",
+    "NCCL_MIN_NRINGS",
+    "NCCL_CHECKS_DISABLE",
+    "NCCL_CHECK_POINTERS",
+    "NCCL_LAUNCH_MODE",
+    "NCCL_IB_DISABLE",
+    "NCCL_IB_AR_THRESHOLD",
+    "NCCL_IB_QPS_PER_CONNECTION",
+    "NCCL_IB_SPLIT_DATA_ON_QPS",
+    "NCCL_IB_PCI_RELAXED_ORDERING",
+    "NCCL_IB_ADAPTIVE_ROUTING",
+    "NCCL_IB_ECE_ENABLE",
+    "NCCL_IB_MERGE_NICS",
+    "NCCL_IB_MERGE_VFS",
+    "NCCL_MEM_SYNC_DOMAIN",
+    "NCCL_CUMEM_ENABLE",
+    "NCCL_CUMEM_HOST_ENABLE",
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_NET_GDR_READ",
+    "NCCL_NET_GDR_C2C",
+    "NCCL_NET_SHARED_BUFFERS",
+    "NCCL_NET_SHARED_COMMS",
+    "NCCL_SINGLE_RING_THRESHOLD",
+    "NCCL_LL_THRESHOLD",
+    "NCCL_TREE_THRESHOLD",
+    "NCCL_ALGO",
+    "NCCL_PROTO",
+    "NCCL_NVB_DISABLE",
+    "NCCL_PXN_DISABLE",
+    "NCCL_P2P_PXN_LEVEL",
+    "NCCL_RUNTIME_CONNECT",
+    "NCCL_GRAPH_REGISTER",
+    "NCCL_LOCAL_REGISTER",
+    "NCCL_LEGACY_CUDA_REGISTER",
+    "NCCL_GRAPH_MIXING_SUPPORT",
+    "NCCL_DMABUF_ENABLE",
+    "NCCL_P2P_NET_CHUNKSIZE",
+    "NCCL_P2P_LL_THRESHOLD",
+    "NCCL_ALLOC_P2P_NET_LL_BUFFERS",
+    "NCCL_COMM_BLOCKING",
+    "NCCL_CGA_CLUSTER_SIZE",
+    "NCCL_MAX_CTAS",
+    "NCCL_MIN_CTAS",
+    "NCCL_NVLS_ENABLE",
+    "NCCL_NVLS_NCHANNELS",
+    "NCCL_MNNVL_ENABLE",
+    "NCCL_MNNVL_UUID",
+    "NCCL_MNNVL_CLIQUE_ID",
+    "NCCL_RAS_ENABLE",
+    "NCCL_RAS_ADDR",
+    "NCCL_RAS_TIMEOUT_FACTOR",
+    "NCCL_LAUNCH_ORDER_IMPLICIT",
+    "NCCL_LAUNCH_RACE_FATAL",
+    "NCCL_IPC_USE_ABSTRACT_SOCKET",
+    "NCCL_SYM_GIN_KERNELS_ENABLE",
+    "NCCL_GIN_ENABLE",
+    "NCCL_WIN_ENABLE",
+    "NCCL_WIN_STRIDE",
+    "NCCL_MULTI_RANK_GPU_ENABLE",
+    "NCCL_NCHANNELS_PER_NET_PEER",
+    "NCCL_HOSTID",
+    "NCCL_SHARP_DISABLE",
+    "NCCL_VERSION",
+};
+
+constexpr std::string_view kAllocatorKeys[] = {"max_split_size_mb",
+                                               "expandable_segments",
+                                               "garbage_collection_threshold",
+                                               "roundup_power2_divisions",
+                                               "backend",
+                                               "release_lock_on_cudamalloc",
+                                               "pinned_use_cuda_host_register",
+                                               "pinned_num_register_threads",
+                                               "pinned_use_background_threads",
+                                               "roundup_bypass_threshold_mb",
+                                               "max_non_split_rounding_mb",
+                                               "per_process_memory_fraction",
+                                               "use_cuda_host_register",
+                                               "throw_on_cudamalloc_oom",
+                                               "graph_capture_record_stream_reuse"};
+
+template <size_t N>
+std::string_view nearest(std::string_view name, const std::string_view (&known)[N]) {
+  std::string_view best;
+  int distance = 5;
+  for (const std::string_view candidate : known) {
+    const int apart = edit_distance(name.substr(0, 64), candidate);
+    if (apart < distance) {
+      distance = apart;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+// Variables of the environment and of nccl.conf whose name begins with `prefix`; absent when none is set.
+Value<Fields> variables(const Facts& facts, std::string_view prefix) {
+  const SoftwareFacts& software = facts.software;
+  if (!software.environment && !software.nccl_config)
+    return Value<Fields>::absent(software.environment.source(), software.environment.reason());
+  Fields found;
+  for (const Value<Fields>* fields : {&software.environment, &software.nccl_config})
+    if (*fields)
+      for (const auto& [name, value] : **fields)
+        if (starts_with(name, prefix)) found.emplace(name, value);
+  if (found.empty())
+    return Value<Fields>::absent(software.environment.source(), format("no {} variable is set", prefix));
+  return {std::move(found), software.environment.source()};
+}
+
+Outcome nccl_names_are_right(const Facts& facts) {
+  return given(
+      [](const Fields& found) {
+        std::vector<Subject> wrong;
+        for (const auto& [name, value] : found) {
+          if (std::find(std::begin(kNcclNames), std::end(kNcclNames), name) != std::end(kNcclNames)) continue;
+          const std::string_view meant = nearest(name, kNcclNames);
+          wrong.push_back({name, meant.empty() ? "not known to us" : format("did you mean {}?", meant)});
+        }
+        return bad_if_any(std::move(wrong), "NCCL ignores variables it does not know",
+                          format("{} NCCL variables, all known", found.size()));
+      },
+      variables(facts, "NCCL_"));
+}
+
+Outcome nccl_is_not_crippled(const Facts& facts) {
+  return given(
+      [](const Fields& found) {
+        std::vector<Subject> left;
+        for (const auto& [name, value] : found)
+          if (name.ends_with("_DISABLE") && name != "NCCL_CHECKS_DISABLE" && value != "0")
+            left.push_back({name, value});
+        for (const char* forced :
+             {"NCCL_ALGO", "NCCL_PROTO", "NCCL_MAX_NCHANNELS", "NCCL_MIN_NCHANNELS", "NCCL_LAUNCH_MODE"})
+          if (const auto at = found.find(forced); at != found.end()) left.push_back({at->first, at->second});
+        return bad_if_any(std::move(left), "NCCL is held back by settings of an earlier search",
+                          "NCCL chooses by itself");
+      },
+      variables(facts, "NCCL_"));
+}
+
+Outcome nccl_is_quiet(const Facts& facts) {
+  return given(
+      [](const std::string& level) {
+        const bool known = level == "VERSION" || level == "WARN" || level == "INFO" || level == "TRACE" ||
+                           level == "ABORT" || level == "NONE";
+        if (!known) return bad(format("NCCL_DEBUG={} is no level of NCCL", level), {{"NCCL_DEBUG", level}});
+        return level == "INFO" || level == "TRACE"
+                   ? bad(format("NCCL_DEBUG={} writes a line for every operation", level),
+                         {{"NCCL_DEBUG", level}})
+                   : good(format("NCCL_DEBUG={}", level));
+      },
+      facts.software.variable("NCCL_DEBUG"));
+}
+
+std::optional<int64_t> integer_of(const Facts& facts, const char* name) {
+  const auto value = facts.software.variable(name);
+  return value ? to_integer(*value) : std::nullopt;
+}
+
+Outcome nccl_numbers_are_sane(const Facts& facts) {
+  std::vector<Subject> wrong;
+  bool any = false;
+  if (const auto threads = facts.software.variable("NCCL_NTHREADS")) {
+    any = true;
+    if (*threads != "64" && *threads != "128" && *threads != "256" && *threads != "512")
+      wrong.push_back({"NCCL_NTHREADS", *threads + ": CUDA threads a block, one of 64, 128, 256, 512"});
+  }
+  if (const auto size = facts.software.variable("NCCL_BUFFSIZE")) {
+    any = true;
+    const int64_t bytes = to_integer(*size).value_or(0);
+    if (bytes < 1048576 || bytes > 67108864 || (bytes & (bytes - 1)) != 0)
+      wrong.push_back({"NCCL_BUFFSIZE", *size + ": a power of two from 1 to 64 MiB; 4 MiB is the default"});
+  }
+  const auto threads = integer_of(facts, "NCCL_SOCKET_NTHREADS"),
+             sockets = integer_of(facts, "NCCL_NSOCKS_PERTHREAD");
+  if (threads || sockets) {
+    any = true;
+    if (threads.value_or(1) > 16 || threads.value_or(1) * sockets.value_or(1) > 64)
+      wrong.push_back({"NCCL_SOCKET_NTHREADS", "at most 16 threads and 64 sockets in all"});
+  }
+  if (!any) return not_applicable("NCCL's sizes are not set: its defaults are good");
+  return bad_if_any(std::move(wrong), "NCCL's sizes are out of range", "NCCL's sizes are in range");
+}
+
+Outcome socket_interface_exists(const Facts& facts) {
+  return given(
+      [&](const std::string& names, const std::vector<Nic>& nics) {
+        std::string_view list = names;
+        if (!list.empty() && (list[0] == '^' || list[0] == '=')) list.remove_prefix(1);
+        if (names[0] == '^') return good(format("NCCL avoids {}", list));
+        for (const std::string_view name : split(list, ','))
+          for (const Nic& nic : nics)
+            if (starts_with(nic.name, name) && nic.is_up())
+              return nic.is_wireless || nic.name == "lo"
+                         ? bad(format("NCCL_SOCKET_IFNAME={} is {}", names,
+                                      nic.is_wireless ? "a wireless adapter" : "the loopback"))
+                         : good(format("NCCL_SOCKET_IFNAME={} is up", names));
+        return bad(format("NCCL_SOCKET_IFNAME={} names no adapter that is up", names));
+      },
+      facts.software.variable("NCCL_SOCKET_IFNAME"), facts.network.nics);
+}
+
+Outcome hca_exists(const Facts& facts) {
+  return given(
+      [&](const std::string& names, const std::vector<RdmaPort>& ports) {
+        std::string_view list = names;
+        while (!list.empty() && (list[0] == '^' || list[0] == '=')) list.remove_prefix(1);
+        if (!names.empty() && names[0] == '^') return good("NCCL avoids the named adapters");
+        std::vector<Subject> lost;
+        for (std::string_view name : split(list, ',')) {
+          name = name.substr(0, name.find(':'));
+          const bool found = std::any_of(ports.begin(), ports.end(), [&](const RdmaPort& port) {
+            return starts_with(port.device, name);
+          });
+          if (!found) lost.push_back({std::string(name), "no such adapter"});
+        }
+        return bad_if_any(std::move(lost), "NCCL_IB_HCA names adapters that are not here",
+                          "NCCL_IB_HCA names adapters of this machine");
+      },
+      facts.software.variable("NCCL_IB_HCA"), facts.network.rdma);
+}
+
+Outcome interface_is_chosen(const Facts& facts) {
+  if (!facts.intent.multi_node || !facts.network.nics)
+    return not_applicable("one machine (--multi-node asks for it)");
+  int up = 0;
+  std::vector<Subject> doubtful;
+  for (const Nic& nic : *facts.network.nics) {
+    if (!nic.is_up() || nic.name == "lo") continue;
+    ++up;
+    if (nic.is_wireless || starts_with(nic.name, "docker") || starts_with(nic.name, "br-") ||
+        starts_with(nic.name, "veth"))
+      doubtful.push_back({nic.name, nic.is_wireless ? "wireless" : "a bridge"});
+  }
+  if (facts.software.variable("NCCL_SOCKET_IFNAME")) return good("NCCL_SOCKET_IFNAME is set");
+  if (up <= 1) return good("there is one adapter to choose from");
+  return bad_if_any(std::move(doubtful), "NCCL chooses among adapters by itself and may take one of these",
+                    "every adapter that is up may carry a job");
+}
+
+Outcome collnet_has_a_plugin(const Facts& facts) {
+  return given(
+      [&](const std::string& value) {
+        if (value != "1") return good("in-network reduction is off");
+        const auto plugin = facts.software.variable("NCCL_NET_PLUGIN");
+        const bool loaded =
+            plugin || (facts.job && facts.job->libraries &&
+                       std::any_of(facts.job->libraries->begin(), facts.job->libraries->end(),
+                                   [](const std::string& path) { return contains(path, "libnccl-net"); }));
+        return judge(loaded, loaded ? "in-network reduction is on, with a plugin"
+                                    : "NCCL_COLLNET_ENABLE=1 without a network plugin: it does nothing");
+      },
+      facts.software.variable("NCCL_COLLNET_ENABLE"));
+}
+
+Outcome errors_are_handled(const Facts& facts) {
+  if (facts.software.variable("NCCL_ASYNC_ERROR_HANDLING"))
+    return bad("NCCL_ASYNC_ERROR_HANDLING is the old name; PyTorch reads TORCH_NCCL_ASYNC_ERROR_HANDLING");
+  return given(
+      [](const std::string& value) {
+        return judge(value != "0", format("TORCH_NCCL_ASYNC_ERROR_HANDLING={}", value));
+      },
+      facts.software.variable("TORCH_NCCL_ASYNC_ERROR_HANDLING"));
+}
+
+Outcome debugging_is_off(const Facts& facts) {
+  if (!facts.software.environment) return without(facts.software.environment);
+  std::vector<Subject> left;
+  const std::pair<const char*, const char*> switches[] = {{"CUDA_LAUNCH_BLOCKING", "0"},
+                                                          {"TORCH_DISTRIBUTED_DEBUG", "OFF"},
+                                                          {"TORCH_USE_CUDA_DSA", "0"},
+                                                          {"PYTORCH_NO_CUDA_MEMORY_CACHING", "0"},
+                                                          {"TORCH_SHOW_CPP_STACKTRACES", "0"},
+                                                          {"NCCL_LAUNCH_RACE_FATAL", "0"},
+                                                          {"CUDA_DEVICE_WAITS_ON_EXCEPTION", "0"},
+                                                          {"ASAN_OPTIONS", ""},
+                                                          {"CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "0"}};
+  for (const auto& [name, off] : switches)
+    if (const auto value = facts.software.variable(name); value && *value != off)
+      left.push_back({name, *value});
+  Outcome outcome = bad_if_any(std::move(left), "debugging switches are on", "no debugging switch is on");
+  outcome.evidence.push_back(
+      {facts.software.environment.source(), format("{} variables", facts.software.environment->size())});
+  return outcome;
+}
+
+Outcome allocator_keys_are_right(const Facts& facts) {
+  const auto current = facts.software.variable("PYTORCH_ALLOC_CONF"),
+             old = facts.software.variable("PYTORCH_CUDA_ALLOC_CONF");
+  return given(
+      [](const std::string& text) {
+        std::vector<Subject> wrong;
+        for (const std::string_view part : split(text, ',')) {
+          const std::string_view key = trimmed(part.substr(0, part.find(':')));
+          if (std::find(std::begin(kAllocatorKeys), std::end(kAllocatorKeys), key) !=
+              std::end(kAllocatorKeys))
+            continue;
+          const std::string_view meant = nearest(key, kAllocatorKeys);
+          wrong.push_back(
+              {std::string(key), meant.empty() ? "not known" : format("did you mean {}?", meant)});
+        }
+        return bad_if_any(std::move(wrong), "PyTorch's allocator does not know these keys",
+                          "PyTorch's allocator knows its keys");
+      },
+      current ? current : old);
+}
+
+Outcome visible_gpus_exist(const Facts& facts) {
+  return given(
+      [&](const std::string& list, const std::vector<Gpu>& gpus) {
+        if (list.empty() || list == "-1" || list == "NoDevFiles")
+          return bad("CUDA_VISIBLE_DEVICES hides every GPU");
+        std::vector<Subject> lost;
+        for (const std::string_view part : split(list, ',')) {
+          const auto index = to_integer(part);
+          if (index && (*index < 0 || *index >= static_cast<int64_t>(gpus.size())))
+            lost.push_back({std::string(part), "no such GPU"});
+        }
+        return bad_if_any(std::move(lost),
+                          "CUDA_VISIBLE_DEVICES names GPUs that are not here; it and all after it vanish",
+                          format("CUDA_VISIBLE_DEVICES={}", list));
+      },
+      facts.software.variable("CUDA_VISIBLE_DEVICES"), facts.gpu.gpus);
+}
+
+Outcome one_connection_is_deliberate(const Facts& facts) {
+  return given(
+      [](const std::string& value) {
+        return value == "1" ? bad("CUDA_DEVICE_MAX_CONNECTIONS=1 makes streams wait for each other; right "
+                                  "for Megatron-style overlap alone",
+                                  {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}})
+                            : good(format("CUDA_DEVICE_MAX_CONNECTIONS={}", value));
+      },
+      facts.software.variable("CUDA_DEVICE_MAX_CONNECTIONS"));
+}
+
+Outcome modules_load_lazily(const Facts& facts) {
+  return given(
+      [](const std::string& value) {
+        return judge(value != "EAGER", format("CUDA_MODULE_LOADING={}", value));
+      },
+      facts.software.variable("CUDA_MODULE_LOADING"));
+}
+
+Outcome jit_cache_is_on(const Facts& facts) {
+  return given(
+      [](const std::string& value) {
+        return judge(value == "0", value == "0"
+                                       ? "compiled kernels are kept"
+                                       : "CUDA_CACHE_DISABLE=1: kernels are compiled again at each start");
+      },
+      facts.software.variable("CUDA_CACHE_DISABLE"));
+}
+
+Outcome omp_is_bound(const Facts& facts) {
+  return given(
+      [](const std::string& value) {
+        const bool passive = value == "passive" || value == "PASSIVE";
+        return passive ? bad("OMP_WAIT_POLICY=passive: threads sleep between parallel regions and wake late")
+                       : good(format("OMP_WAIT_POLICY={}", value));
+      },
+      facts.software.variable("OMP_WAIT_POLICY"));
+}
+
+Outcome ucx_uses_rdma(const Facts& facts) {
+  return given(
+      [&](const std::string& transports, const std::vector<RdmaPort>&) {
+        const bool rdma = contains(transports, "all") || contains(transports, "rc") ||
+                          contains(transports, "dc") || contains(transports, "ud") ||
+                          contains(transports, "ib") || starts_with(transports, "^");
+        return judge(rdma, format("UCX_TLS={}{}", transports,
+                                  rdma ? "" : ": RDMA is left out although an adapter is here"));
+      },
+      facts.software.variable("UCX_TLS"), facts.network.rdma);
+}
+
+Outcome mps_shares_add_up(const Facts& facts) {
+  return given(
+      [&](const std::string& share) {
+        const auto percent = to_number(share);
+        if (!percent) return bad(format("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={} is no number", share));
+        size_t clients = 1;
+        for (const Gpu& gpu : facts.gpu.gpus.value_or({}))
+          clients = std::max(clients, gpu.processes().size());
+        return judge(*percent * static_cast<double>(clients) <= 100,
+                     format("{} clients of {} % each", clients, share));
+      },
+      facts.software.variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"));
+}
+
+Outcome memory_is_not_hoarded(const Facts& facts) {
+  return given(
+      [](const std::string& value) {
+        return judge(value == "true" || value == "1", format("TF_FORCE_GPU_ALLOW_GROWTH={}", value));
+      },
+      facts.software.variable("TF_FORCE_GPU_ALLOW_GROWTH"));
+}
+
+constexpr Check kChecks[] = {
+    {"CFG-01", Layer::kConfiguration, Level::kWarn, 0.12, "NCCL's variables exist",
+     "NCCL ignores names it does not know: a typing mistake leaves the default in place, in silence.",
+     "the setting you rely on has no effect", FixKind::kSetting, "unset {it}", "", "O04",
+     nccl_names_are_right},
+    {"CFG-34", Layer::kConfiguration, Level::kFail, 0.30, "NCCL is not held back",
+     "P2P_DISABLE, IB_DISABLE and forced algorithms are tools of a search for errors; left on, they cost the "
+     "fast path.",
+     "2x to 10x slower collectives", FixKind::kSetting, "unset {it}", "", "O04,E04", nccl_is_not_crippled},
+    {"CFG-35", Layer::kConfiguration, Level::kWarn, 0.02, "NCCL is quiet in production",
+     "INFO and TRACE write from every rank.", "log traffic, slower start", FixKind::kSetting,
+     "export NCCL_DEBUG=WARN", "", "O04", nccl_is_quiet},
+    {"CFG-03", Layer::kConfiguration, Level::kWarn, 0.05, "NCCL's sizes are in range",
+     "Values copied from old advice are out of range and are refused or harmful.", "slower collectives",
+     FixKind::kSetting, "unset {it}", "", "O04", nccl_numbers_are_sane},
+    {"CFG-04", Layer::kConfiguration, Level::kFail, 0.30, "NCCL's interface exists",
+     "A wrong name ends the start, or puts bootstrap on the wrong network.", "no start, or a slow path",
+     FixKind::kSetting, "export NCCL_SOCKET_IFNAME= the fast adapter's name", "", "O04",
+     socket_interface_exists},
+    {"CFG-36", Layer::kConfiguration, Level::kFail, 0.30, "NCCL's adapters exist",
+     "Adapters that are not here leave RDMA unused.", "fallback to TCP", FixKind::kSetting,
+     "export NCCL_IB_HCA= the adapters of /sys/class/infiniband", "", "O04", hca_exists},
+    {"CFG-37", Layer::kConfiguration, Level::kWarn, 0.15, "The network is chosen, not guessed",
+     "With several adapters up NCCL may take a bridge or Wi-Fi.", "bootstrap hangs or a slow path",
+     FixKind::kSetting, "export NCCL_SOCKET_IFNAME= the fast adapter's name", "", "O04", interface_is_chosen},
+    {"CFG-05", Layer::kConfiguration, Level::kWarn, 0.05, "In-network reduction has its plugin",
+     "CollNet needs the SHARP plugin.", "the switch's reduction stays unused", FixKind::kSetting,
+     "install nccl-rdma-sharp-plugins, or unset NCCL_COLLNET_ENABLE", "", "O04", collnet_has_a_plugin},
+    {"CFG-07", Layer::kConfiguration, Level::kWarn, 0.05, "A lost peer ends the job",
+     "Without error handling the others wait for a dead rank until somebody looks.",
+     "hours of idle GPUs after a failure", FixKind::kSetting,
+     "export TORCH_NCCL_ASYNC_ERROR_HANDLING=1 and set a timeout", "", "B05", errors_are_handled},
+    {"CFG-26", Layer::kConfiguration, Level::kFail, 0.40, "Debugging is off",
+     "CUDA_LAUNCH_BLOCKING waits for every kernel; the others check, log or disable caching.",
+     "several times slower", FixKind::kSetting, "unset {it}", "", "L01", debugging_is_off},
+    {"CFG-28", Layer::kConfiguration, Level::kWarn, 0.05, "PyTorch's allocator knows its keys",
+     "A misspelt key is refused at start, or ignored.", "fragmentation", FixKind::kSetting,
+     "PYTORCH_ALLOC_CONF=expandable_segments:True", "", "F03", allocator_keys_are_right},
+    {"CFG-38", Layer::kConfiguration, Level::kFail, 0.50, "The visible GPUs exist",
+     "CUDA stops reading the list at the first GPU it does not find.", "fewer GPUs than meant",
+     FixKind::kSetting, "export CUDA_VISIBLE_DEVICES= existing indices", "", "G07", visible_gpus_exist},
+    {"CFG-39", Layer::kConfiguration, Level::kWarn, 0.08, "Streams have connections of their own",
+     "With one hardware queue independent streams run one after the other.",
+     "less overlap of copies and kernels", FixKind::kSetting,
+     "unset CUDA_DEVICE_MAX_CONNECTIONS, unless sequence-parallel overlap asks for it", "", "K14",
+     one_connection_is_deliberate},
+    {"CFG-40", Layer::kConfiguration, Level::kWarn, 0.02, "Kernels load when needed",
+     "Eager loading reads every kernel of every library at start.",
+     "seconds of start-up, gigabytes of memory", FixKind::kSetting, "unset CUDA_MODULE_LOADING", "", "P08",
+     modules_load_lazily},
+    {"CFG-41", Layer::kConfiguration, Level::kWarn, 0.03, "Compiled kernels are kept",
+     "Without the cache PTX is compiled at every start.", "minutes of start-up", FixKind::kSetting,
+     "unset CUDA_CACHE_DISABLE", "", "P08", jit_cache_is_on},
+    {"CFG-42", Layer::kConfiguration, Level::kInfo, 0.03, "OpenMP threads wait awake",
+     "Sleeping threads wake in tens of microseconds, at each parallel region.",
+     "short regions several times slower", FixKind::kSetting,
+     "export OMP_WAIT_POLICY=active on dedicated cores", "", "F04", omp_is_bound},
+    {"CFG-43", Layer::kConfiguration, Level::kWarn, 0.20, "UCX may use RDMA",
+     "A transport list without RDMA sends KV caches and messages by TCP.", "several times slower transfers",
+     FixKind::kSetting, "unset UCX_TLS, or add rc", "", "P04", ucx_uses_rdma},
+    {"CFG-44", Layer::kConfiguration, Level::kWarn, 0.05, "MPS shares add up",
+     "Shares above 100 % promise what is not there.", "no guaranteed share", FixKind::kSetting,
+     "lower CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "", "G02", mps_shares_add_up},
+    {"CFG-32", Layer::kConfiguration, Level::kInfo, 0.05, "No framework takes all GPU memory",
+     "TensorFlow takes a whole GPU unless told to grow.", "the other process does not start",
+     FixKind::kSetting, "export TF_FORCE_GPU_ALLOW_GROWTH=true", "", "G10", memory_is_not_hoarded},
+};
+
+}  // namespace
+
+std::span<const Check> variable_checks() { return kChecks; }
+
+}  // namespace cheetah::doctor
