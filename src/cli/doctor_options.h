@@ -1,0 +1,37 @@
+#pragma once
+// What the doctor's subcommands share: where to look, what the machine is for, how to print.
+#include <string>
+#include <vector>
+
+#include "doctor/collect.h"
+#include "doctor/report.h"
+
+namespace CLI {
+class App;
+}
+
+namespace cheetah {
+
+struct DoctorOptions {
+  std::string root = "/";
+  std::string from;  // a snapshot
+  std::string save;
+  std::string purpose = "serve";
+  doctor::Intent intent;
+  std::string nvml = "libnvidia-ml.so.1";
+  bool json = false, markdown = false, sarif = false, verbose = false;
+  std::string fail_on = "never";
+  std::vector<std::string> only, waived;
+};
+
+void add_source_options(CLI::App& command, DoctorOptions& options);
+void add_output_options(CLI::App& command, DoctorOptions& options);
+
+doctor::Collected collect_facts(const DoctorOptions& options);
+// Names the examined machine in a report.
+std::string subject_of(const doctor::Facts& facts, const DoctorOptions& options);
+
+// Prints in the chosen form; the exit code by --fail-on.
+int print_report(const doctor::Report& report, const DoctorOptions& options);
+
+}  // namespace cheetah
