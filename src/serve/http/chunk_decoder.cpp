@@ -86,7 +86,8 @@ std::optional<HttpError> ChunkDecoder::end_trailer() {
                      format("the trailers are larger than {} bytes", limits_->header_bytes)};
   if (line_.empty()) {
     state_ = State::kDone;
-  } else if (!is_token(std::string_view(line_).substr(0, line_.find(':')))) {
+  } else if (const size_t colon = line_.find(':');
+             colon == std::string::npos || !is_token(std::string_view(line_).substr(0, colon))) {
     return bad_chunk("a trailer is no header");
   }
   return std::nullopt;

@@ -151,6 +151,7 @@ void RequestParser::parse_request_line(std::string_view line) {
     return fail(400, "bad_request_line", "expected a method, a target and a version");
   request_.method = line.substr(0, first);
   request_.target = line.substr(first + 1, last - first - 1);
+  if (!is_token(request_.method)) return fail(400, "bad_request_line", "the method is no word");
   parse_version(line.substr(last + 1));
   if (error_) return;
   if (!is_visible(request_.target))
@@ -165,7 +166,7 @@ void RequestParser::parse_version(std::string_view version) {
                       std::isdigit(static_cast<unsigned char>(version[5])) &&
                       std::isdigit(static_cast<unsigned char>(version[7]));
   if (!shaped) return fail(400, "bad_request_line", "expected HTTP/1.1 at the end of the request line");
-  if (version[5] != '1')
+  if (version != "HTTP/1.1" && version != "HTTP/1.0")
     return fail(505, "http_version_not_supported", "this server speaks HTTP/1.1 and HTTP/1.0");
   request_.minor_version = version[7] == '0' ? 0 : 1;
 }
