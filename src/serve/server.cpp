@@ -104,7 +104,7 @@ void Server::drain(std::chrono::milliseconds limit) {
   state_->http.wind_down();
   // The last answers are on their way; a client that does not read them is not waited for.
   const auto flushed = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-  while ((state_->http.num_connections() > 0 || counters.in_flight > 0) &&
+  while ((state_->http.num_busy() > 0 || counters.in_flight > 0) &&
          std::chrono::steady_clock::now() < flushed)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }

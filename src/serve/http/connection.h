@@ -28,6 +28,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Finishes what runs and takes no further request.
   void wind_down();
   void close();
+  bool busy() const { return exchange_ != nullptr; }
 
  private:
   friend class Exchange;

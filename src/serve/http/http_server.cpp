@@ -158,13 +158,13 @@ struct HttpServer::State {
     if (found != per_address.end() && --found->second == 0) per_address.erase(found);
   }
 
-  // Does something to every connection of every thread and waits until it is done.
-  void with_all(void (Connection::*action)()) {
+  // Does something with every connection on its thread and waits until it is done.
+  void with_all(const std::function<void(Connection&)>& action) {
     for (const auto& mine : connections) {
       std::promise<void> done;
       mine->thread.run([&] {
         const std::vector<std::shared_ptr<Connection>> all(mine->open.begin(), mine->open.end());
-        for (const auto& each : all) ((*each).*action)();
+        for (const auto& each : all) action(*each);
         done.set_value();
       });
       done.get_future().wait();
@@ -198,7 +198,9 @@ void HttpServer::start() {
 
 uint16_t HttpServer::port() const { return state_->port; }
 
-void HttpServer::wind_down() { state_->with_all(&Connection::wind_down); }
+void HttpServer::wind_down() {
+  state_->with_all([](Connection& each) { each.wind_down(); });
+}
 
 void HttpServer::stop() {
   if (!std::exchange(state_->running, false)) return;
@@ -210,7 +212,7 @@ void HttpServer::stop() {
     closed.set_value();
   });
   closed.get_future().wait();
-  state_->with_all(&Connection::close);
+  state_->with_all([](Connection& each) { each.close(); });
   for (const auto& thread : state_->threads) thread->stop();
 }
 
@@ -221,6 +223,12 @@ std::vector<NetworkThread*> HttpServer::threads() {
 }
 
 int64_t HttpServer::num_connections() const { return state_->num_open; }
+
+int64_t HttpServer::num_busy() {
+  int64_t count = 0;
+  state_->with_all([&](Connection& each) { count += each.busy(); });
+  return count;
+}
 
 bool is_loopback_host(const std::string& host) {
   if (host == "localhost") return true;

@@ -31,6 +31,7 @@ class HttpServer {
   void stop();  // closes everything; no handler runs afterwards
   std::vector<NetworkThread*> threads();
   int64_t num_connections() const;  // from any thread
+  int64_t num_busy();               // connections with an answer on its way; asks every thread
 
  private:
   struct State;

@@ -1,0 +1,474 @@
+#include "serve/server.h"
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+
+#include <thread>
+
+#include "base/format.h"
+#include "base/json.h"
+#include "serve/api/api_fixture.h"
+#include "serve/http/test_client.h"
+#include "serve/routes.h"
+
+namespace cheetah {
+namespace {
+
+using std::chrono::milliseconds;
+
+ServerConfig quiet() {
+  ServerConfig config;
+  config.listen.port = 0;
+  config.log.level = LogLevel::kOff;
+  config.version = "1.2.3";
+  return config;
+}
+
+EngineConfig small_engine() {
+  EngineConfig config;
+  config.threads = 1;
+  config.max_context = 512;
+  config.max_sequences = 8;
+  config.max_queue = 64;
+  config.kv_bytes = 8 << 20;
+  return config;
+}
+
+// A server with a real engine behind it.
+struct Fixture {
+  explicit Fixture(const ServerConfig& config = quiet(), const EngineConfig& engine_config = small_engine())
+      : server(config), engine(small_model(), engine_config) {
+    server.serve(engine, small_services());
+  }
+  ~Fixture() { server.stop(); }
+  Json stats() {
+    TestClient client(server.port());
+    return Json::parse(client.ask("GET /v1/stats HTTP/1.1\r\nHost: localhost\r\n\r\n").body);
+  }
+  // Nothing runs, nothing waits, every page is free or only cached.
+  bool clean() {
+    const Json s = stats();
+    return s["running"] == 0 && s["waiting"] == 0 && s["in_flight"] == 0 && s["parsing"] == 0 &&
+           s["pages_free"].get<int64_t>() + s["pages_cached"].get<int64_t>() == s["pages_total"];
+  }
+  Server server;
+  Engine engine;
+};
+
+template <class Condition>
+bool eventually(Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + TestClient::kPatience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  return true;
+}
+
+std::string get(const std::string& path, const std::string& headers = "") {
+  return format("GET {} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", path, headers);
+}
+
+std::string post(const std::string& path, const Json& body, const std::string& headers = "") {
+  const std::string text = dump_json(body);
+  return format(
+      "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{}Content-Length: "
+      "{}\r\n\r\n{}",
+      path, headers, text.size(), text);
+}
+
+Json completion(int64_t tokens, bool stream = false) {
+  return {{"model", "cub"},   {"prompt", "Once upon a time"}, {"max_tokens", tokens},
+          {"temperature", 0}, {"ignore_eos", true},           {"stream", stream}};
+}
+
+std::string code_of(const TestResponse& response) {
+  const Json body = Json::parse(response.body, nullptr, false);
+  return body.is_object() && body.contains("error") ? body["error"].value("code", "") : "";
+}
+
+// The text of the chunks of a stream.
+std::string streamed_text(const std::string& body) {
+  std::string text;
+  for (size_t at = 0; (at = body.find("data: {", at)) != std::string::npos;) {
+    const size_t end = body.find("\n\n", at);
+    const Json chunk = Json::parse(body.substr(at + 6, end - at - 6));
+    if (!chunk["choices"].empty()) text += chunk["choices"][0]["text"].get<std::string>();
+    at = end;
+  }
+  return text;
+}
+
+TEST(Server, StreamsTheTextItAnswersWhole) {
+  Fixture f;
+  TestClient client(f.server.port());
+  const TestResponse whole = client.ask(post("/v1/completions", completion(24)));
+  ASSERT_EQ(whole.status, 200) << whole.body;
+  const std::string text = Json::parse(whole.body)["choices"][0]["text"];
+  EXPECT_FALSE(text.empty());
+  const TestResponse streamed = client.ask(post("/completions", completion(24, true)));
+  EXPECT_EQ(streamed.status, 200);
+  EXPECT_EQ(streamed.header("content-type").substr(0, 17), "text/event-stream");
+  EXPECT_EQ(streamed_text(streamed.body), text);
+  EXPECT_TRUE(streamed.body.ends_with("data: [DONE]\n\n"));
+  EXPECT_TRUE(eventually([&] { return f.clean(); }));
+}
+
+TEST(Server, ServesManyStreamsAtOnceWithoutMixingThem) {
+  ServerConfig config = quiet();
+  config.listen.threads = 2;
+  Fixture f(config);
+  TestClient alone(f.server.port());
+  const std::string text =
+      Json::parse(alone.ask(post("/v1/completions", completion(16))).body)["choices"][0]["text"];
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 40; ++i) {
+    clients.push_back(std::make_unique<TestClient>(f.server.port()));
+    clients.back()->send(post("/v1/completions", completion(16, true)));
+  }
+  for (const auto& client : clients) EXPECT_EQ(streamed_text(client->read_response().body), text);
+  EXPECT_TRUE(eventually([&] { return f.clean(); }));
+}
+
+TEST(Server, AnswersOldClientsWithoutChunks) {
+  Fixture f;
+  TestClient client(f.server.port());
+  std::string request = post("/v1/completions", completion(4, true));
+  request.replace(request.find("HTTP/1.1"), 8, "HTTP/1.0");
+  client.send(request);
+  const std::string all = client.read_all();
+  EXPECT_EQ(all.find("transfer-encoding"), std::string::npos);
+  EXPECT_TRUE(all.ends_with("data: [DONE]\n\n")) << all;
+}
+
+TEST(Server, CancelsWhatADisconnectedClientWanted) {
+  Fixture f;
+  for (const bool stream : {false, true}) {
+    {
+      TestClient client(f.server.port());
+      client.send(post("/v1/completions", completion(400, stream)));
+      EXPECT_TRUE(eventually([&] { return f.stats()["running"] == 1 || f.stats()["finished_length"] > 0; }));
+      if (stream) {
+        EXPECT_TRUE(client.read_until("data: {"));
+      }
+    }
+    EXPECT_TRUE(eventually([&] { return f.clean(); }));
+  }
+}
+
+TEST(Server, CancelsByIdForTheSameTenantOnly) {
+  ServerConfig config = quiet();
+  config.keys = ApiKeys::parse("one first-key\ntwo second-key\n", "keys", {});
+  config.listen.threads = 2;
+  Fixture f(config);
+  const auto remove = [&](const std::string& id, const std::string& key) {
+    TestClient client(f.server.port());
+    return client.ask(format(
+        "DELETE /v1/requests/{} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n", id, key));
+  };
+  TestClient client(f.server.port());
+  client.send(post("/v1/completions", completion(400, true),
+                   "X-Request-Id: mine\r\nAuthorization: Bearer first-key\r\n"));
+  EXPECT_TRUE(client.read_until("data: {"));
+  EXPECT_EQ(remove("mine", "second-key").status, 404);
+  EXPECT_EQ(remove("other", "first-key").status, 404);
+  const TestResponse removed = remove("cmpl-mine", "first-key");
+  const TestResponse stream = client.read_response();
+  EXPECT_TRUE(stream.whole);
+  // It may have come to its end by itself before the cancellation arrived.
+  EXPECT_TRUE(removed.status == 200 || removed.status == 404);
+  EXPECT_EQ(remove("mine", "first-key").status, 404);
+}
+
+TEST(Server, AsksForKeysEverywhereButOnHealthChecksAndThePage) {
+  ServerConfig config = quiet();
+  config.keys = ApiKeys::parse("secret-key-1\n", "keys", {});
+  Fixture f(config);
+  for (const Route& route : routes()) {
+    TestClient client(f.server.port());
+    const std::string path =
+        std::string(route.path) + (route.path.size() > 1 && route.path.ends_with('/') ? "x" : "");
+    const bool open = route.access == Access::kPublic;
+    for (const char* key : {"", "Authorization: Bearer\r\n", "Authorization: Bearer wrong-key-1\r\n",
+                            "Authorization: Basic secret-key-1\r\n", "X-Api-Key: wrong\r\n"}) {
+      const TestResponse response =
+          client.ask(format("{} {} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", route.method, path, key));
+      EXPECT_EQ(response.status == 401, !open) << route.method << ' ' << path << ' ' << key;
+    }
+    const TestResponse keyed =
+        client.ask(format("{} {} HTTP/1.1\r\nHost: localhost\r\nauthorization: bearer secret-key-1\r\n\r\n",
+                          route.method, path));
+    EXPECT_NE(keyed.status, 401) << path;
+  }
+  TestClient unknown(f.server.port());
+  EXPECT_EQ(unknown.ask(get("/nothing")).status, 401);
+}
+
+TEST(Server, AnswersAllWrongKeysAlike) {
+  ServerConfig config = quiet();
+  config.keys = ApiKeys::parse("secret-key-1\n", "keys", {});
+  Fixture f(config);
+  TestClient client(f.server.port());
+  const std::string none = client.ask(get("/v1/models")).body;
+  EXPECT_EQ(client.ask(get("/v1/models", "Authorization: Bearer nope\r\n")).body, none);
+  EXPECT_EQ(client.ask(get("/v1/models", "Authorization: Bearer secret-key-2\r\n")).body, none);
+  EXPECT_EQ(none.find("secret"), std::string::npos);
+}
+
+TEST(Server, LimitsTheRateAndTheConcurrencyOfAKey) {
+  ServerConfig config = quiet();
+  config.keys = ApiKeys::parse("slow slow-key-1 rpm=1\nnarrow narrow-key concurrent=1\n", "keys", {});
+  Fixture f(config);
+  TestClient client(f.server.port());
+  const auto slow = [&] {
+    return client.ask(post("/v1/completions", completion(1), "Authorization: Bearer slow-key-1\r\n"));
+  };
+  EXPECT_EQ(slow().status, 200);
+  TestClient again(f.server.port());
+  const TestResponse refused =
+      again.ask(post("/v1/completions", completion(1), "Authorization: Bearer slow-key-1\r\n"));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(code_of(refused), "rate_limit_exceeded");
+  EXPECT_GE(std::stoi(refused.header("retry-after")), 1);
+  TestClient first(f.server.port()), second(f.server.port());
+  const std::string narrow = "X-Api-Key: narrow-key\r\n";
+  first.send(post("/v1/completions", completion(400, true), narrow));
+  EXPECT_TRUE(first.read_until("data: {"));
+  const TestResponse busy = second.ask(post("/v1/completions", completion(1), narrow));
+  EXPECT_TRUE(busy.status == 429 || first.read_response().whole);
+  if (busy.status == 429) {
+    EXPECT_EQ(code_of(busy), "concurrency_limit_exceeded");
+  }
+  first.close();
+  EXPECT_TRUE(eventually([&] {
+    TestClient third(f.server.port());
+    return third.ask(post("/v1/completions", completion(1), narrow)).status == 200;
+  }));
+}
+
+TEST(Server, RefusesMoreThanTheQueueHolds) {
+  EngineConfig small = small_engine();
+  small.max_sequences = 1;
+  small.max_queue = 1;
+  Fixture f(quiet(), small);
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 6; ++i) {
+    clients.push_back(std::make_unique<TestClient>(f.server.port()));
+    clients.back()->send(post("/v1/completions", completion(300)));
+  }
+  int served = 0, refused = 0;
+  for (const auto& client : clients) {
+    const TestResponse response = client->read_response();
+    served += response.status == 200;
+    if (response.status != 503) continue;
+    ++refused;
+    EXPECT_EQ(code_of(response), "overloaded");
+    EXPECT_GE(std::stoi(response.header("retry-after")), 1);
+  }
+  EXPECT_EQ(served + refused, 6);
+  EXPECT_GE(served, 1);
+  EXPECT_TRUE(eventually([&] { return f.clean(); }));
+}
+
+TEST(Server, RefusesWhatIsNotJson) {
+  Fixture f;
+  const auto ask = [&](const std::string& headers) {
+    TestClient client(f.server.port());
+    return client.ask(format(
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n{}Content-Length: 2\r\n\r\n{{}}", headers));
+  };
+  EXPECT_EQ(code_of(ask("")), "unsupported_media_type");
+  EXPECT_EQ(code_of(ask("Content-Type: text/plain\r\n")), "unsupported_media_type");
+  EXPECT_EQ(ask("Content-Type: text/plain\r\n").status, 415);
+  EXPECT_EQ(code_of(ask("Content-Type: application/json\r\nContent-Encoding: gzip\r\n")),
+            "unsupported_content_encoding");
+  EXPECT_EQ(ask("Content-Type: application/json; charset=utf-8\r\n").status, 400);
+}
+
+TEST(Server, KnowsItsRoutes) {
+  Fixture f;
+  TestClient client(f.server.port());
+  const TestResponse wrong_method = client.ask(get("/v1/chat/completions"));
+  EXPECT_EQ(wrong_method.status, 405);
+  EXPECT_EQ(wrong_method.header("allow"), "POST");
+  EXPECT_EQ(client.ask("POST /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 405);
+  for (const char* method : {"TRACE", "PUT", "PATCH"})
+    EXPECT_EQ(client.ask(format("{} /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", method)).status, 405)
+        << method;
+  EXPECT_EQ(client.ask("CONNECT /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 405);
+  const TestResponse near = client.ask(get("/v1/chat/completion"));
+  EXPECT_EQ(near.status, 404);
+  EXPECT_NE(near.body.find("/v1/chat/completions"), std::string::npos);
+  for (const char* path : {"/v1//models", "/v1/%2e%2e/admin", "/v2/models", "/v1", "/.env", "/health/"})
+    EXPECT_EQ(client.ask(get(path)).status, 404) << path;
+  for (const char* path : {"/v1/models/..%2f..%2fetc", "/v1/models/%00", "/v1/models/unknown"})
+    EXPECT_EQ(code_of(client.ask(get(path))), "model_not_found") << path;
+  EXPECT_EQ(Json::parse(client.ask(get("/v1/models/cub")).body)["id"], "cub");
+  EXPECT_EQ(Json::parse(client.ask(get("/models")).body)["data"].size(), 2u);
+  EXPECT_EQ(Json::parse(client.ask(get("/version")).body)["version"], "1.2.3");
+}
+
+TEST(Server, AnswersOnlyToItsOwnNamesOnALoopbackAddress) {
+  ServerConfig config = quiet();
+  config.allowed_hosts = {"inner.example"};
+  Fixture f(config);
+  TestClient client(f.server.port());
+  for (const char* host : {"localhost:1234", "127.0.0.1", "[::1]:80", "LOCALHOST", "inner.example:8000"})
+    EXPECT_EQ(client.ask(format("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", host)).status, 200) << host;
+  for (const char* host : {"evil.example", "localhost.evil.example", "10.0.0.1:80"}) {
+    const TestResponse response = client.ask(format("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", host));
+    EXPECT_EQ(response.status, 403) << host;
+    EXPECT_EQ(code_of(response), "host_not_allowed");
+  }
+}
+
+TEST(Server, AllowsOnlyNamedOrigins) {
+  ServerConfig config = quiet();
+  config.cors_origins = {"https://app.example"};
+  Fixture allowing(config), silent;
+  const auto origin = [](Fixture& f, const std::string& from) {
+    TestClient client(f.server.port());
+    return client.ask(get("/v1/models", "Origin: " + from + "\r\n")).header("access-control-allow-origin");
+  };
+  EXPECT_EQ(origin(allowing, "https://app.example"), "https://app.example");
+  EXPECT_EQ(origin(allowing, "https://other.example"), "");
+  EXPECT_EQ(origin(silent, "https://app.example"), "");
+  TestClient client(allowing.server.port());
+  const TestResponse preflight = client.ask(
+      "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: "
+      "https://app.example\r\nAccess-Control-Request-Method: POST\r\n\r\n");
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_NE(preflight.header("access-control-allow-methods").find("POST"), std::string::npos);
+}
+
+TEST(Server, IsAliveButNotReadyWhileAModelLoads) {
+  Server server(quiet());
+  TestClient client(server.port());
+  EXPECT_EQ(client.ask(get("/health/live")).status, 200);
+  EXPECT_EQ(client.ask(get("/health")).status, 503);
+  EXPECT_EQ(client.ask(get("/ready")).status, 503);
+  EXPECT_EQ(client.ask(get("/health/engine")).status, 503);
+  EXPECT_EQ(client.ask(get("/metrics")).status, 200);
+  EXPECT_EQ(client.ask(get("/v1/stats")).status, 200);
+  EXPECT_EQ(client.ask(get("/v1/models")).status, 200);
+  EXPECT_EQ(client.ask(get("/v1/models/cub")).status, 404);
+  EXPECT_EQ(code_of(client.ask(post("/v1/completions", completion(1)))), "model_loading");
+}
+
+TEST(Server, DrainsWhatRunsAndRefusesWhatComes) {
+  Fixture f;
+  TestClient running(f.server.port());
+  running.send(post("/v1/completions", completion(200, true)));
+  EXPECT_TRUE(running.read_until("data: {"));
+  std::thread drain([&] { f.server.drain(milliseconds(60'000)); });
+  EXPECT_TRUE(eventually([&] {
+    TestClient client(f.server.port());
+    return client.ask(get("/health/ready")).status == 503;
+  }));
+  TestClient late(f.server.port());
+  EXPECT_EQ(code_of(late.ask(post("/v1/completions", completion(1)))), "draining");
+  const TestResponse stream = running.read_response();
+  EXPECT_TRUE(stream.whole);
+  EXPECT_TRUE(stream.body.ends_with("data: [DONE]\n\n"));
+  drain.join();
+}
+
+TEST(Server, CutsWhatIsStillRunningWhenDrainingTakesTooLong) {
+  Fixture f;
+  TestClient running(f.server.port());
+  running.send(post("/v1/completions", completion(500, true)));
+  EXPECT_TRUE(running.read_until("data: {"));
+  f.server.drain(milliseconds(0));
+  const TestResponse stream = running.read_response();
+  EXPECT_TRUE(stream.whole);
+  EXPECT_EQ(f.server.counters().in_flight, 0);
+}
+
+TEST(Server, TellsTheEnginesHealth) {
+  Fixture f;
+  TestClient client(f.server.port());
+  EXPECT_EQ(Json::parse(client.ask(get("/health/engine")).body)["status"], "ok");
+  TestClient busy(f.server.port());
+  busy.send(post("/v1/completions", completion(400, true)));
+  EXPECT_TRUE(busy.read_until("data: {"));
+  EXPECT_EQ(client.ask(get("/health/engine")).status, 200);
+}
+
+TEST(Server, EndsGenerationsAtTheirDeadline) {
+  ServerConfig config = quiet();
+  config.request_time = milliseconds(1);
+  Fixture f(config);
+  TestClient client(f.server.port());
+  const TestResponse response = client.ask(post("/v1/completions", completion(500)));
+  EXPECT_TRUE(response.whole);
+  EXPECT_TRUE(eventually([&] { return f.clean(); }));
+}
+
+TEST(Server, KeepsSilentStreamsAliveWithComments) {
+  ServerConfig config = quiet();
+  config.stream_ping = milliseconds(20);
+  config.listen.limits.header_time = milliseconds(40);  // so that ticks come every 10 ms
+  EngineConfig narrow = small_engine();
+  narrow.max_sequences = 1;
+  Fixture f(config, narrow);
+  TestClient first(f.server.port()), waiting(f.server.port());
+  first.send(post("/v1/completions", completion(450, true)));
+  EXPECT_TRUE(first.read_until("data: {"));
+  waiting.send(post("/v1/completions", completion(2, true)));
+  const TestResponse second = waiting.read_response();
+  EXPECT_EQ(second.status, 200);
+  EXPECT_TRUE(second.body.ends_with("data: [DONE]\n\n"));
+  EXPECT_TRUE(first.read_response().whole);
+}
+
+TEST(Server, ServesThePageAndItsParts) {
+  Fixture f;
+  TestClient client(f.server.port());
+  const TestResponse page = client.ask(get("/"));
+  EXPECT_EQ(page.status, 200);
+  EXPECT_EQ(page.header("content-type").substr(0, 9), "text/html");
+  EXPECT_NE(page.header("content-security-policy").find("default-src 'none'"), std::string::npos);
+  EXPECT_EQ(client.ask(get("/", "If-None-Match: " + page.header("etag") + "\r\n")).status, 304);
+  EXPECT_EQ(client.ask(get("/page.js")).status, 200);
+}
+
+TEST(Server, NeverTellsPathsOrAddressesInErrors) {
+  Fixture f;
+  TestClient client(f.server.port());
+  for (const std::string& request : {get("/nothing"), post("/v1/completions", Json{{"model", 1}}),
+                                     post("/v1/completions", Json::array())}) {
+    const std::string body = client.ask(request).body;
+    for (const char* secret : {"0x", "/home", "/work", ".cpp", "std::"})
+      EXPECT_EQ(body.find(secret), std::string::npos) << body;
+  }
+}
+
+TEST(Server, LogsCallsWithoutWhatWasSaid) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  {
+    ServerConfig config = quiet();
+    config.log = {.level = LogLevel::kDebug, .format = LogFormat::kJson, .descriptor = ends[1]};
+    Fixture f(config);
+    TestClient client(f.server.port());
+    EXPECT_EQ(client.ask(post("/v1/completions", completion(2), "X-Request-Id: logged\r\n")).status, 200);
+    EXPECT_TRUE(eventually([&] { return f.clean(); }));
+  }
+  close(ends[1]);
+  std::string log(1 << 16, '\0');
+  const ssize_t count = read(ends[0], log.data(), log.size());
+  close(ends[0]);
+  ASSERT_GT(count, 0);
+  log.resize(static_cast<size_t>(count));
+  const size_t at = log.find("\"request_id\":\"logged\"");
+  ASSERT_NE(at, std::string::npos) << log;
+  const size_t begin = log.rfind('\n', at) == std::string::npos ? 0 : log.rfind('\n', at) + 1;
+  const Json line = Json::parse(log.substr(begin, log.find('\n', at) - begin));
+  EXPECT_EQ(line["event"], "call");
+  EXPECT_EQ(line["completion_tokens"], 2);
+  EXPECT_EQ(log.find("Once upon"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace cheetah
