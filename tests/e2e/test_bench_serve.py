@@ -6,8 +6,10 @@ import re
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
+import urllib.request
 
 from fake_openai import FakeServer
 from program import PROGRAM, ProgramTest
@@ -160,6 +162,50 @@ class Requests(BenchServe):
             seen.append(server.bodies)
         self.assertEqual(seen[0], seen[1])
         self.assertNotEqual(seen[0], seen[2])
+
+
+class CheetahServer:
+    """A real `cheetah serve` on the embedded model."""
+
+    def __enter__(self):
+        self.process = subprocess.Popen([PROGRAM, "serve", "--port", "0"], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.lines = []
+        for line in self.process.stdout:  # ends with the process, whatever happens
+            self.lines.append(line)
+            ready = re.search(r"ready after .* at (http://\S+)", line)
+            if ready:
+                self.url = ready.group(1)
+                self.reader = threading.Thread(target=self.process.stdout.read, daemon=True)  # the pipe must not fill
+                self.reader.start()
+                return self
+        raise RuntimeError("cheetah serve did not start: " + "".join(self.lines))
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(30)
+        self.reader.join(30)
+        self.process.stdout.close()
+
+
+class RealServer(BenchServe):
+    def test_counts_agree_with_the_servers_own(self):
+        with CheetahServer() as server:
+            step = self.one(server, "--concurrency", "8", "--requests", "24", "--prompt-tokens", "60", "--output-tokens", "20",
+                            "--ignore-eos", "--warmup", "0")
+            self.assertEqual(step["completed"], 24)
+            self.assertEqual(step["tokens"]["output"], 24 * 20)
+            self.assertAlmostEqual(step["tokens"]["prompt"] / 24, 60, delta=6)
+            with urllib.request.urlopen(server.url + "/v1/stats", timeout=30) as answer:
+                stats = json.load(answer)
+            self.assertEqual(stats["generated_tokens"], 24 * 20 + 2)  # and the two that measure token lengths
+            prefix = self.one(server, "--concurrency", "2", "--requests", "10", "--dataset", "prefix-heavy", "--prefix-tokens",
+                              "200", "--prompt-tokens", "20", "--output-tokens", "4", "--prefix-share", "1", "--seed", "5")
+            self.assertGreater(prefix["tokens"]["cached"], 0.5 * prefix["tokens"]["prompt"])
 
 
 class Reports(BenchServe):
