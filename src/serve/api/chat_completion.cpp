@@ -76,7 +76,7 @@ ChatPlan read_plan(Fields& fields, const ApiServices& services, const CallFacts&
   plan.max_tokens = read_max_tokens(fields);
   plan.truncate_to = fields.integer("truncate_prompt_tokens", 1, services.max_context);
   plan.request.grammar = read_constraint(fields, services);
-  plan.tools = read_tools(fields, false);
+  plan.tools = read_tools(fields);
   plan.tool_choice = read_tool_choice(fields, plan.tools.get());
   plan.style.token_ids = fields.boolean("return_token_ids").value_or(false);
   plan.style.timings = fields.boolean("timings").value_or(false) || facts.timings;

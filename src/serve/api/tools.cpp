@@ -89,7 +89,7 @@ void add_tool(ToolSet& set, Fields& function, const OrderedJson* parameters, std
   set.definitions.push_back({{"type", "function"}, {"function", std::move(definition)}});
 }
 
-std::shared_ptr<const ToolSet> read_tools(Fields& fields, bool flat) {
+const OrderedJson* tool_list(Fields& fields) {
   const OrderedJson* list = fields.find("tools");
   if (list && !list->is_array())
     refuse("invalid_value", "tools", format("tools must be an array, got {}", shown(*list)));
@@ -97,6 +97,12 @@ std::shared_ptr<const ToolSet> read_tools(Fields& fields, bool flat) {
   if (list->size() > kMaxTools)
     refuse("invalid_value", "tools",
            format("tools has {} items, more than the limit of {}", list->size(), kMaxTools));
+  return list;
+}
+
+std::shared_ptr<const ToolSet> read_tools(Fields& fields) {
+  const OrderedJson* list = tool_list(fields);
+  if (!list) return nullptr;
   auto set = std::make_shared<ToolSet>();
   for (size_t i = 0; i < list->size(); ++i) {
     Fields tool((*list)[i], format("tools[{}]", i));
@@ -104,12 +110,28 @@ std::shared_ptr<const ToolSet> read_tools(Fields& fields, bool flat) {
     if (type != "function")
       refuse("invalid_value", tool.param("type"),
              format("{} must be function, got \"{}\"", tool.param("type"), printable(type)));
-    const OrderedJson* inner = flat ? &(*list)[i] : tool.object("function");
+    const OrderedJson* inner = tool.object("function");
     if (!inner) tool.missing("function");
-    Fields function(*inner, flat ? format("tools[{}]", i) : tool.param("function"));
+    Fields function(*inner, tool.param("function"));
     add_tool(*set, function, function.find("parameters"), "parameters");
   }
   return set;
+}
+
+std::shared_ptr<const ToolSet> read_flat_tools(Fields& fields, std::vector<std::string>& warnings) {
+  const OrderedJson* list = tool_list(fields);
+  if (!list) return nullptr;
+  auto set = std::make_shared<ToolSet>();
+  for (size_t i = 0; i < list->size(); ++i) {
+    Fields tool((*list)[i], format("tools[{}]", i));
+    const std::string type = tool.required_string("type", 64);
+    if (type == "function")
+      add_tool(*set, tool, tool.find("parameters"), "parameters");
+    else
+      warnings.push_back(
+          format("tools[{}] of type {} is not offered here and was left out", i, printable(type)));
+  }
+  return set->tools.empty() ? nullptr : set;
 }
 
 ToolChoice read_tool_choice(Fields& fields, const ToolSet* tools) {

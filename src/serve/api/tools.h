@@ -27,8 +27,12 @@ struct ToolChoice {
   bool parallel = true;
 };
 
-// "tools" in the chat endpoint's form, or (`flat`) with the function's members beside the type.
-std::shared_ptr<const ToolSet> read_tools(Fields& fields, bool flat);
+// "tools" in the chat endpoint's form.
+std::shared_ptr<const ToolSet> read_tools(Fields& fields);
+// With the function's members beside the type; tools that are no functions are left out with a warning.
+std::shared_ptr<const ToolSet> read_flat_tools(Fields& fields, std::vector<std::string>& warnings);
+// The list itself, an array of sensible length; nullptr: none.
+const OrderedJson* tool_list(Fields& fields);
 // "tool_choice" and "parallel_tool_calls". `tools` may be nullptr: none were sent.
 ToolChoice read_tool_choice(Fields& fields, const ToolSet* tools);
 // Checks one definition: name, description, parameters.

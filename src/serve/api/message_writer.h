@@ -1,0 +1,11 @@
+#pragma once
+#include <memory>
+
+#include "serve/api/chat_plan.h"
+
+namespace cheetah {
+
+// Answers of /v1/messages, whole or as server-sent events.
+std::unique_ptr<ResponseWriter> make_message_writer(const ChatPlan& plan);
+
+}  // namespace cheetah
