@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""cheetah serve as a person runs it: start, settings, signals, TLS, traces."""
+import http.client
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import unittest
+
+from program import MODELS, ProgramTest
+from server import Server
+
+SMALL = (MODELS / "cub-1m", "--kv-memory", "8MiB")
+STORY = {"prompt": "Once upon a time", "max_tokens": 12, "temperature": 0}
+
+
+class Start(ProgramTest):
+    def test_tells_budget_phases_and_address_and_serves(self):
+        with Server(*SMALL) as server:
+            text = server.output().decode()
+            for part in ("port open", "model read", "warmed up", "key and value cache", "ready after", "curl http"):
+                self.assertIn(part, text)
+            status, answer = server.json("POST", "/v1/completions", {"model": "cub-1m", **STORY})
+            self.assertEqual(status, 200, answer)
+            self.assertEqual(answer["usage"]["completion_tokens"], 12)
+            self.assertEqual(server.stop(), 0)
+
+    def test_the_embedded_model_needs_no_argument(self):
+        with Server() as server:
+            self.assertEqual(server.json("GET", "/v1/models")[1]["data"][0]["id"], "cub-7m")
+
+    def test_names_of_the_model(self):
+        with Server(*SMALL, "--served-model-name", "mine,gpt-4o") as server:
+            ids = [model["id"] for model in server.json("GET", "/v1/models")[1]["data"]]
+            self.assertEqual(ids, ["mine", "gpt-4o"])
+            self.assertEqual(server.json("POST", "/v1/completions", {"model": "gpt-4o", **STORY})[0], 200)
+            self.assertEqual(server.json("POST", "/v1/completions", {"model": "other", **STORY})[0], 404)
+
+    def test_a_port_in_use_is_one_sentence(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            self.fails(1, "serve", "--port", str(taken.getsockname()[1]), mentions=("in use", "--port"))
+
+    def test_refuses_to_be_open_to_the_network_without_a_key(self):
+        self.fails(2, "serve", "--host", "0.0.0.0", "--port", "0", mentions=("--api-key-file", "--insecure"))
+
+    def test_mistakes_in_settings(self):
+        self.fails(2, "serve", "--prot", "1", mentions=("--port",))
+        self.fails(2, "serve", "--port", "70000", mentions=("--port",))
+        self.fails(2, "serve", env={**os.environ, "CHEETAH_MAX_QUEUE": "many"}, mentions=("CHEETAH_MAX_QUEUE",))
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("max-qeue = 5\n")
+            file.flush()
+            self.fails(2, "serve", "--config", file.name, mentions=("max-queue",))
+
+    def test_print_config_tells_the_sources(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("max-queue = 5\n")
+            file.flush()
+            out = self.ok("serve", "--config", file.name, "--port", "9", "--print-config", env={**os.environ, "CHEETAH_HOST": "::1"})
+        for line in out.splitlines():
+            name = line.split()[0]
+            source = {"port": "--port", "host": "CHEETAH_HOST", "max-queue": file.name}.get(name)
+            if source:
+                self.assertIn(source, line)
+
+
+class Keys(ProgramTest):
+    def test_from_a_file_and_from_the_environment(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("alice alices-secret rpm=1000\n")
+            file.flush()
+            os.chmod(file.name, 0o600)
+            with Server(*SMALL, "--api-key-file", file.name, environment={"CHEETAH_API_KEY": "environment-secret"}) as server:
+                self.assertEqual(server.json("GET", "/v1/models")[0], 401)
+                for key in ("alices-secret", "environment-secret"):
+                    self.assertEqual(server.json("GET", "/v1/models", headers={"Authorization": f"Bearer {key}"})[0], 200)
+                self.assertEqual(server.ask("GET", "/health")[0], 200)
+                self.assertEqual(server.stop(), 0)
+                for key in ("alices-secret", "environment-secret"):
+                    self.assertNotIn(key, server.log() + server.output().decode())
+
+
+class Signals(ProgramTest):
+    def stream(self, server, **fields):
+        """A response that has begun."""
+        connection = server.connect()
+        self.addCleanup(connection.close)
+        body = {**STORY, "stream": True, "ignore_eos": True, **fields}
+        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        self.assertTrue(response.readline().startswith(b"data: "))
+        return response
+
+    # Enough work to be still running when the signal comes.
+    LONG = {"model": "cub-7m", "max_tokens": 1000, "n": 32}
+
+    def test_sigterm_finishes_what_runs(self):
+        with Server(*SMALL) as server:
+            response = self.stream(server, model="cub-1m", max_tokens=400)
+            server.process.send_signal(signal.SIGTERM)
+            self.assertTrue(response.read().endswith(b"data: [DONE]\n\n"))
+            self.assertEqual(server.process.wait(60), 0)
+
+    def test_sigterm_gives_up_after_its_time(self):
+        with Server("--shutdown-timeout", "0") as server:
+            response = self.stream(server, **self.LONG)
+            begin = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            self.assertIn(b"draining", response.read())
+            self.assertEqual(server.process.wait(60), 0)
+            self.assertLess(time.monotonic() - begin, 30)
+
+    def test_sigint_drains_too_and_a_second_one_forces(self):
+        with Server(*SMALL) as server:
+            self.assertEqual(server.stop(signal.SIGINT), 0)
+        with Server() as server:
+            self.stream(server, **self.LONG)
+            server.process.send_signal(signal.SIGINT)
+            end = time.monotonic() + 60
+            while "signal 2" not in server.log() and time.monotonic() < end:
+                time.sleep(0.01)
+            server.process.send_signal(signal.SIGINT)
+            self.assertEqual(server.process.wait(60), 130)
+
+
+class Tls(ProgramTest):
+    def test_speaks_https_with_a_certificate(self):
+        with tempfile.TemporaryDirectory() as folder:
+            cert, key = f"{folder}/cert.pem", f"{folder}/key.pem"
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+                            "-keyout", key, "-out", cert, "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
+                           check=True, capture_output=True, timeout=60)
+            with Server(*SMALL, "--tls-cert", cert, "--tls-key", key) as server:
+                self.assertEqual(server.scheme, "https")
+                context = ssl.create_default_context(cafile=cert)
+                connection = http.client.HTTPSConnection(server.host, server.port, timeout=60, context=context)
+                body = json.dumps({"model": "cub-1m", **STORY, "stream": True})
+                connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+                self.assertTrue(connection.getresponse().read().endswith(b"data: [DONE]\n\n"))
+                connection.close()
+                # Plain text on the port of HTTPS is not answered, and harms nobody.
+                with socket.create_connection((server.host, server.port), timeout=60) as plain:
+                    plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    self.assertNotIn(b"HTTP/1.1 200", plain.recv(1000))
+                connection = http.client.HTTPSConnection(server.host, server.port, timeout=60, context=context)
+                connection.request("GET", "/health")
+                self.assertEqual(connection.getresponse().status, 200)
+                connection.close()
+
+    def test_a_bad_certificate_is_one_sentence(self):
+        self.fails(1, "serve", "--port", "0", "--tls-cert", "/dev/null", "--tls-key", "/dev/null", mentions=("/dev/null", "certificate"))
+
+
+if __name__ == "__main__":
+    unittest.main()
