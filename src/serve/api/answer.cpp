@@ -117,25 +117,22 @@ bool is_failure(const GenerationEvent& event) {
 }
 
 ApiError generation_error(const GenerationEvent& event) {
-  ApiError error;
-  const auto says = [&](std::string_view text) { return event.error.find(text) != std::string::npos; };
-  error.message = event.error;
-  if (event.finish == FinishReason::kCancelled) {
-    error = {.status = 503, .message = "the request was cancelled before its answer was complete"};
-    error.code = "cancelled";
-  } else if (says("queue is full")) {
-    error.status = 503;
-    error.code = "overloaded";
-  } else if (says("shutting down")) {
-    error.status = 503;
-    error.code = "draining";
-  } else if (says("but the context holds")) {
-    error.code = "context_length_exceeded";
-  } else {
-    error.status = 500;
-    error.code = "generation_failed";
+  if (event.finish == FinishReason::kCancelled)
+    return {.status = 503,
+            .message = "the request was cancelled before its answer was complete",
+            .code = "cancelled"};
+  switch (event.error_kind) {
+    case ErrorKind::kTooLong:
+      return {.status = 400, .message = event.error, .code = "context_length_exceeded"};
+    case ErrorKind::kBadRequest:
+      return {.status = 400, .message = event.error, .code = "invalid_value"};
+    case ErrorKind::kQueueFull:
+      return {.status = 503, .message = event.error, .code = "overloaded"};
+    case ErrorKind::kDraining:
+      return {.status = 503, .message = event.error, .code = "draining"};
+    default:
+      return {.status = 500, .message = event.error, .code = "generation_failed"};
   }
-  return error;
 }
 
 }  // namespace cheetah
