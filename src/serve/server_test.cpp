@@ -247,6 +247,30 @@ TEST(Server, LimitsTheRateAndTheConcurrencyOfAKey) {
   }));
 }
 
+TEST(Server, SpeaksEveryApi) {
+  Fixture f;
+  TestClient client(f.server.port());
+  const Json messages = Json::array({{{"role", "user"}, {"content", "Hi"}}});
+  const std::pair<const char*, Json> calls[] = {
+      {"/v1/chat/completions", {{"messages", messages}, {"max_tokens", 3}}},
+      {"/v1/responses", {{"input", "Hi"}, {"max_output_tokens", 16}}},
+      {"/v1/messages", {{"messages", messages}, {"max_tokens", 3}}},
+      {"/v1/messages/count_tokens", {{"messages", messages}}},
+      {"/v1/embeddings", {{"input", "Hi"}}},
+      {"/tokenize", {{"prompt", "Hi"}}},
+      {"/detokenize", {{"tokens", {5, 6}}}},
+  };
+  for (auto [path, body] : calls) {
+    body["model"] = "cub";
+    const TestResponse response = client.ask(post(path, body));
+    EXPECT_EQ(response.status, 200) << path << ' ' << response.body;
+    EXPECT_TRUE(Json::parse(response.body).is_object()) << path;
+  }
+  const TestResponse refused = client.ask(post("/v1/messages", {{"model", "cub"}}));
+  EXPECT_EQ(Json::parse(refused.body)["type"], "error");  // Anthropic's shape
+  EXPECT_EQ(refused.header("request-id"), refused.header("x-request-id"));
+}
+
 TEST(Server, RefusesMoreThanTheQueueHolds) {
   EngineConfig small = small_engine();
   small.max_sequences = 1;
