@@ -42,15 +42,26 @@ find_package(OpenSSL 3 REQUIRED)
 find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
 
-# CUDA is found by itself and optional. The version is all the code asks for until device code arrives.
+# CUDA is found by itself and optional. Without a compiler everything builds for the CPU and says so at run time.
 set(CHEETAH_CUDA_VERSION "")
+set(CHEETAH_HAS_CUDA OFF)
 if(NOT CHEETAH_CUDA STREQUAL "OFF")
   if(CHEETAH_CUDA STREQUAL "ON")
     find_package(CUDAToolkit REQUIRED)
   else()
     find_package(CUDAToolkit QUIET)
   endif()
-  if(CUDAToolkit_FOUND)
+  if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.4)
+    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+    set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
+    set(CMAKE_CUDA_ARCHITECTURES OFF)  # each source names its own: cheetah_cuda_sources
+    enable_language(CUDA)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")  # CMake 3.25 does not know that nvcc speaks it
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_EXTENSIONS OFF)
+    set(CHEETAH_HAS_CUDA ON)
     set(CHEETAH_CUDA_VERSION ${CUDAToolkit_VERSION_MAJOR}.${CUDAToolkit_VERSION_MINOR})
+  elseif(CHEETAH_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "CHEETAH_CUDA=ON needs nvcc 12.4 or later, found ${CUDAToolkit_VERSION}")
   endif()
 endif()

@@ -16,6 +16,48 @@ function(cheetah_sources name)
   target_sources(cheetah_${name} PRIVATE ${ARGN})
 endfunction()
 
+# Device code is built for Hopper; unless it uses that chip's own instructions, it carries PTX besides that any card from
+# Ampere on can run.
+function(cheetah_set_cuda_targets target hopper)
+  set(options "-gencode=arch=compute_90a,code=sm_90a")
+  if(NOT hopper)
+    list(APPEND options "-gencode=arch=compute_80,code=compute_80")
+  endif()
+  list(FILTER ARGN INCLUDE REGEX "\\.cu$")
+  set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES COMPILE_OPTIONS "${options}")
+endfunction()
+
+# cheetah_cuda_sources(NAME [HOPPER] file.cu ...): left out where there is no CUDA compiler.
+function(cheetah_cuda_sources name)
+  if(NOT CHEETAH_HAS_CUDA)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "HOPPER" "" "" ${ARGN})
+  list(TRANSFORM ARG_UNPARSED_ARGUMENTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  target_sources(cheetah_${name} PRIVATE ${ARG_UNPARSED_ARGUMENTS})
+  cheetah_set_cuda_targets(cheetah_${name} ${ARG_HOPPER} ${ARG_UNPARSED_ARGUMENTS})
+endfunction()
+
+# cheetah_cuda_tests(NAME file ...): tests that need a GPU, all in the one program cuda_test, which says so and passes
+# where there is none.
+function(cheetah_cuda_tests name)
+  if(NOT CHEETAH_HAS_CUDA)
+    return()
+  endif()
+  if(NOT TARGET cuda_test)
+    add_executable(cuda_test)
+    target_link_libraries(cuda_test PRIVATE GTest::gtest)
+    target_compile_definitions(cuda_test PRIVATE CHEETAH_SOURCE_DIR=".")
+    set_target_properties(cuda_test PROPERTIES LINKER_LANGUAGE CXX)
+    add_test(NAME cuda COMMAND cuda_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties(cuda PROPERTIES TIMEOUT 600 LABELS gpu)
+  endif()
+  target_link_libraries(cuda_test PRIVATE cheetah_${name})
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  target_sources(cuda_test PRIVATE ${ARGN})
+  cheetah_set_cuda_targets(cuda_test OFF ${ARGN})
+endfunction()
+
 function(cheetah_tests name)
   if(NOT TARGET ${name}_test)
     add_executable(${name}_test)

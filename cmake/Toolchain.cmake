@@ -11,6 +11,12 @@ if(CHEETAH_CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CHEETAH_CCACHE})
 endif()
 
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # a machine without CUDA can start the binary and use its CPU
+add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:SHELL:--expt-relaxed-constexpr -lineinfo -Xcompiler=-Wall,-Wextra>")
+if(CHEETAH_WERROR)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror=all-warnings -Xcompiler=-Werror>")
+endif()
+
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra> $<$<COMPILE_LANGUAGE:CXX>:-Wshadow>)
 if(CHEETAH_WERROR)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)

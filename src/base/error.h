@@ -40,7 +40,9 @@ class Error : public std::runtime_error {
 // The person typed something we cannot use: a flag, a value (exit code 2).
 class UsageError : public Error {
  public:
-  using Error::Error;
+  // Not inherited: nvcc 13.0 fails on an inherited constructor with this default argument.
+  explicit UsageError(const std::string& message, SourceLocation at = SourceLocation::current())
+      : Error(message, at) {}
 };
 
 [[noreturn]] void assertion_failed(const char* condition, const char* why, SourceLocation at);
