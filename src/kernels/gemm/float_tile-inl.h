@@ -12,6 +12,7 @@
 #endif
 
 #include <cstring>
+#include <utility>
 
 #include "kernels/quant/widen-inl.h"
 
@@ -36,9 +37,32 @@ inline constexpr int kTileRows = kM == 8   ? 1
 #endif
 inline constexpr int kMaxTileRows = 6;
 
+// A lambda whose variables stay in registers.
+#define CHEETAH_INLINED HWY_ATTR __attribute__((always_inline))
+
+// Calls body(0), body(1), … with indices the compiler knows from the start: arrays indexed by them live in
+// registers. Loops are unrolled too late for that, and the accumulators of a tile went through memory.
+template <class Body, int... kIndex>
+HWY_INLINE void unroll(std::integer_sequence<int, kIndex...>, const Body& body) {
+  (body(std::integral_constant<int, kIndex>()), ...);
+}
+template <int kCount, class Body>
+HWY_INLINE void unroll(const Body& body) {
+  unroll(std::make_integer_sequence<int, kCount>(), body);
+}
+
+// Keeps a loaded vector in a register. GCC would read it from memory again for every use, and three reads an
+// element leave the multipliers waiting for the load ports.
+HWY_INLINE FloatVector held(FloatVector v) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 && defined(__GNUC__)
+  __asm__("" : "+v"(v.raw));
+#endif
+  return v;
+}
+
 #if HWY_TARGET == HWY_SCALAR
 template <int kCount>
-HWY_INLINE void sum_lanes(const FloatVector* vectors, float* sums) {
+HWY_INLINE void sum_lanes(const FloatVector (&vectors)[kCount], float* sums) {
   for (int i = 0; i < kCount; ++i) sums[i] = hn::GetLane(vectors[i]);
 }
 #else
@@ -57,18 +81,26 @@ HWY_INLINE hn::Vec<QuadTag> fold_to_quad(D d, hn::Vec<D> v) {
 
 // Four vectors at a time: after the folds, a 4 x 4 transposition that adds on its way.
 template <int kCount>
-HWY_INLINE void sum_lanes(const FloatVector* vectors, float* sums) {
+HWY_INLINE void sum_lanes(const FloatVector (&vectors)[kCount], float* sums) {
   const FloatTag d;
   const QuadTag quad;
-  for (int i = 0; i < kCount; i += 4) {
-    const auto a = fold_to_quad(d, vectors[i]), b = fold_to_quad(d, vectors[i + 1]);
-    const auto c = i + 2 < kCount ? fold_to_quad(d, vectors[i + 2]) : hn::Zero(quad);
-    const auto e = i + 3 < kCount ? fold_to_quad(d, vectors[i + 3]) : hn::Zero(quad);
+  unroll<(kCount + 3) / 4>([&](auto group) CHEETAH_INLINED {
+    constexpr int kFirst = 4 * group;
+    const auto fold = [&](auto index) CHEETAH_INLINED {
+      if constexpr (index < kCount)
+        return fold_to_quad(d, vectors[index]);
+      else
+        return hn::Zero(quad);
+    };
+    const auto a = fold(std::integral_constant<int, kFirst>());
+    const auto b = fold(std::integral_constant<int, kFirst + 1>());
+    const auto c = fold(std::integral_constant<int, kFirst + 2>());
+    const auto e = fold(std::integral_constant<int, kFirst + 3>());
     const auto ab = hn::Add(hn::InterleaveLower(quad, a, b), hn::InterleaveUpper(quad, a, b));
     const auto ce = hn::Add(hn::InterleaveLower(quad, c, e), hn::InterleaveUpper(quad, c, e));
     const auto sum = hn::Add(hn::ConcatLowerLower(quad, ce, ab), hn::ConcatUpperUpper(quad, ce, ab));
-    hn::StoreU(sum, quad, sums + i);
-  }
+    hn::StoreU(sum, quad, sums + kFirst);
+  });
 }
 #endif
 
@@ -86,15 +118,16 @@ HWY_NOINLINE void dot_tile(const float* HWY_RESTRICT x, int64_t x_stride, const 
   const FloatTag d;
   FloatVector acc[kM * kN];
   const std::byte* w[kN];
-  for (int j = 0; j < kN; ++j) w[j] = rows[j];
-  for (int i = 0; i < kM * kN; ++i) acc[i] = hn::Zero(d);
-  const auto step = [&](int64_t at) HWY_ATTR {
+  unroll<kN>([&](auto j) CHEETAH_INLINED { w[j] = rows[j]; });
+  unroll<kM * kN>([&](auto i) CHEETAH_INLINED { acc[i] = hn::Zero(d); });
+  const auto step = [&](int64_t at) CHEETAH_INLINED {
     FloatVector weights[kN];
-    for (int j = 0; j < kN; ++j) weights[j] = Widen::load(w[j] + at * Widen::kBytes);
-    for (int i = 0; i < kM; ++i) {
-      const auto value = hn::LoadU(d, x + i * x_stride + at);
-      for (int j = 0; j < kN; ++j) acc[i * kN + j] = hn::MulAdd(value, weights[j], acc[i * kN + j]);
-    }
+    unroll<kN>([&](auto j) CHEETAH_INLINED { weights[j] = Widen::load(w[j] + at * Widen::kBytes); });
+    unroll<kM>([&](auto i) CHEETAH_INLINED {
+      const auto value = held(hn::LoadU(d, x + i * x_stride + at));
+      unroll<kN>([&](auto j)
+                     CHEETAH_INLINED { acc[i * kN + j] = hn::MulAdd(value, weights[j], acc[i * kN + j]); });
+    });
   };
   int64_t at = 0;
   if (ahead) {
@@ -104,11 +137,12 @@ HWY_NOINLINE void dot_tile(const float* HWY_RESTRICT x, int64_t x_stride, const 
     }
   }
   for (; at < k; at += kLanes) step(at);
-  sum_lanes<kM * kN>(acc, sums);
+  sum_lanes(acc, sums);
 }
 
 }  // namespace
 }  // namespace cheetah::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
+#undef CHEETAH_INLINED
 #endif  // per-target include guard

@@ -9,10 +9,11 @@
 namespace cheetah {
 namespace {
 
-// A task's rows of W are a multiple of every tile's (8, 6, 3 and 32 divide 96), and enough of them to repay
-// packing x.
-constexpr int64_t kRowQuantum = 96;
-constexpr int64_t kMaxTaskRows = 2 * kRowQuantum;
+// A task's rows of W are a multiple of its tile's: 6, 4 and 3 divide 48, the integer path's 32 divides 96.
+// About 96 of them repay packing x.
+int64_t row_quantum(DType dtype) { return fits_int8_tile(dtype) ? 96 : 48; }
+constexpr int64_t kEnoughTaskRows = 96;
+constexpr int64_t kMaxTaskRows = 192;
 constexpr int64_t kQuantizeGrain = 16;      // rows of x
 constexpr int64_t kSmallProduct = 1 << 16;  // multiplications under which waking the pool costs more
 
@@ -46,12 +47,16 @@ struct Product {
 
 Product cut(const TileTask& whole, int num_threads) {
   Product product{.whole = whole};
+  const int64_t quantum = row_quantum(whole.w.dtype);
   product.m_blocks = divide_up(whole.m, kMaxTaskM);
   product.task_rows = kMaxTaskRows;
   const int64_t enough_tasks = 4 * num_threads;
-  if (product.num_tasks() < enough_tasks) product.task_rows = kRowQuantum;
+  if (product.num_tasks() < enough_tasks) {  // as many as keep every thread busy to the end
+    const int64_t tasks = std::max<int64_t>(1, whole.w.rows / kEnoughTaskRows / num_threads) * num_threads;
+    product.task_rows = divide_up(divide_up(whole.w.rows, tasks), quantum) * quantum;
+  }
   if (num_threads == 1 || whole.m * whole.w.rows * whole.w.cols < kSmallProduct)
-    product.task_rows = std::max(kRowQuantum, divide_up(whole.w.rows, kRowQuantum) * kRowQuantum);
+    product.task_rows = divide_up(whole.w.rows, quantum) * quantum;
   return product;
 }
 
