@@ -73,13 +73,14 @@ Workspace carve_workspace(Carver& carver, const PagedKv& kv) {
   work.sums = carver.next(kRows * kMaxLanes);
   work.zeros = carver.next(kv.key_dim);
   work.widened = carver.next(kMaxLanes * kv.key_dim);
-  std::fill_n(work.keys, kBlock * kv.key_dim,
-              0.f);  // columns of keys out of range are computed with, then hidden
+  // Columns of keys out of range are computed with, then hidden: what an earlier tile left there does no
+  // harm.
+  std::fill_n(work.keys, kBlock * kv.key_dim, 0.f);
   std::fill_n(work.zeros, kv.key_dim, 0.f);
   return work;
 }
 
-// A worker's scratch for the length of one tile.
+// A worker's scratch, for tile after tile.
 struct Worker {
   Workspace work;
   State span, total;
@@ -95,6 +96,11 @@ Worker carve_worker(const PagedKv& kv) {
   return worker;
 }
 
+// Neighbouring tiles go to the same worker, which then knows what to fetch next; but not so many that the
+// others end up waiting.
+constexpr int64_t kPieces = 8;  // a worker
+constexpr int64_t kMostTogether = 16;
+
 // Longest first: a prompt's last tokens see the most keys.
 void cut_tiles(const AttentionArgs& args, std::vector<Tile>& tiles) {
   tiles.clear();
@@ -109,6 +115,7 @@ void cut_tiles(const AttentionArgs& args, std::vector<Tile>& tiles) {
         tiles.push_back(tile);
       }
   }
+  for (size_t i = 0; i + 1 < tiles.size(); ++i) tiles[i].after = &tiles[i + 1];
 }
 
 int64_t first_span(const Tile& tile) { return tile.key_begin / kSpan; }
@@ -125,8 +132,7 @@ void begin_total(const AttentionArgs& args, const Tile& tile, const State& total
   std::fill_n(total.out, tile.rows * value_stride(args.kv), 0.f);
 }
 
-void attend_tile(const AttentionArgs& args, const Tile& tile) {
-  const Worker worker = carve_worker(args.kv);
+void attend_tile(const AttentionArgs& args, const Tile& tile, const Worker& worker) {
   begin_total(args, tile, worker.total);
   for (int64_t i = 0; i < num_spans(tile); ++i) {
     attend_span(args, tile, first_span(tile) + i, worker.work, worker.span);
@@ -178,8 +184,11 @@ void attention(const AttentionArgs& args, const CpuContext& context) {
   if (threads > 1 && static_cast<int64_t>(tiles.size()) < 4 * threads) cut_units(args, tiles, arena, units);
   if (units.size() <= tiles.size()) {
     const std::vector<Tile>& list = tiles;  // thread_local names mean another object on a worker
-    context.pool.parallel_for(static_cast<int64_t>(list.size()), 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) attend_tile(args, list[static_cast<size_t>(i)]);
+    const auto count = static_cast<int64_t>(list.size());
+    const int64_t grain = std::clamp<int64_t>(count / (kPieces * threads), 1, kMostTogether);
+    context.pool.parallel_for(count, grain, [&](int64_t begin, int64_t end, int) {
+      const Worker worker = carve_worker(args.kv);
+      for (int64_t i = begin; i < end; ++i) attend_tile(args, list[static_cast<size_t>(i)], worker);
     });
     return;
   }

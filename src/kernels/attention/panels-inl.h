@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "hwy/highway.h"
@@ -132,24 +133,93 @@ HWY_INLINE void find_rows(const PagedKv& kv, const Tile& tile, const BlockRange&
   }
 }
 
-// Asks for the next block's rows: pages end the hardware's streams every few kilobytes, and without this a
-// long context runs at half the speed.
-template <class Element>
-HWY_INLINE void prefetch_row(const std::byte* data, int64_t dim, int64_t row) {
-  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Element));
-  const Element* begin = reinterpret_cast<const Element*>(data) + row * dim;
-  for (int64_t i = 0; i < dim; i += kLine) __builtin_prefetch(begin + i, 0, 2);
+// The block that is packed after this one: the tile's next, or the first of the tile that follows.
+struct NextBlock {
+  const Tile* tile;
+  BlockRange range;
+};
+
+HWY_INLINE NextBlock block_after(const Tile& tile, const BlockRange& block) {
+  const int64_t base = block.base + kBlock;
+  if (base < tile.key_end) return {&tile, {base, 0, std::min(tile.key_end - base, kBlock)}};
+  if (!tile.after) return {&tile, {}};
+  const int64_t first = tile.after->key_begin / kBlock * kBlock;
+  return {tile.after, {first, tile.after->key_begin - first, std::min(tile.after->key_end - first, kBlock)}};
 }
 
+// Asks for the next block's rows, a share of them at each step of packing this one: pages end the hardware's
+// streams every few kilobytes, and without this a long context runs at half the speed.
 template <class Element>
-void fill_panels(const PagedKv& kv, const Tile& tile, const BlockRange& block, const Workspace& work) {
+class RowFetcher {
+ public:
+  RowFetcher(const std::byte* data, int64_t dim, std::span<const int64_t> rows, int64_t steps)
+      : data_(reinterpret_cast<const Element*>(data)),
+        dim_(dim),
+        rows_(rows),
+        share_((rows.size() + static_cast<size_t>(steps) - 1) / static_cast<size_t>(steps)) {}
+  HWY_INLINE void step() {
+    constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Element));
+    const size_t end = std::min(rows_.size(), at_ + share_);
+    for (; at_ < end; ++at_)
+      for (int64_t i = 0; i < dim_; i += kLine) __builtin_prefetch(data_ + rows_[at_] * dim_ + i, 0, 2);
+  }
+
+ private:
+  const Element* data_;
+  int64_t dim_;
+  std::span<const int64_t> rows_;
+  size_t share_, at_ = 0;
+};
+
+// Keys of one page and where they go in a block.
+struct KeyRun {
+  int64_t slot;    // of the page
+  int64_t column;  // of the block
+  int64_t count;
+};
+
+// A run of keys, dimension by dimension, into the panel's columns. Where page and block have room the last
+// vector is a whole one: what it brings beyond the keys wanted is overwritten by the next page's, or computed
+// with and then hidden.
+template <class Element>
+HWY_INLINE void copy_key_columns(const Element* page, const PagedKv& kv, const KeyRun& run, float* panel) {
+  const hn::CappedTag<float, kMaxLanes> d;
+  constexpr auto kLanes = static_cast<int64_t>(hn::MaxLanes(d));
+  const hn::CappedTag<float, 1> one;
+  const int64_t count = run.count, rounded = (count + kLanes - 1) / kLanes * kLanes;
+  const bool room = run.slot + rounded <= kv.page_tokens && run.column + rounded <= kBlock;
+  const int64_t whole = room ? count : count - kLanes + 1;
+  for (int64_t dim = 0; dim < kv.key_dim; ++dim) {
+    const Element* from = page + dim * kv.page_tokens + run.slot;
+    float* to = panel + dim * kBlock + run.column;
+    int64_t i = 0;
+    for (; i < whole; i += kLanes) hn::StoreU(load_as_float(d, from + i), d, to + i);
+    for (; i < count; ++i) hn::StoreU(load_as_float(one, from + i), one, to + i);
+  }
+}
+
+// The keys of a block where they lie by dimension, page after page.
+template <class Element>
+HWY_INLINE void copy_keys(const PagedKv& kv, const Tile& tile, const BlockRange& block, float* panel,
+                          RowFetcher<Element>& next) {
+  for (int64_t k = block.begin; k < block.end;) {
+    const int64_t position = block.base + k, index = position / kv.page_tokens;
+    const int64_t slot = position - index * kv.page_tokens,
+                  page = tile.sequence->pages[static_cast<size_t>(index)];
+    const int64_t count = std::min(kv.page_tokens - slot, block.end - k);
+    const int64_t at = (page * kv.kv_heads + tile.kv_head) * kv.key_dim * kv.page_tokens;
+    copy_key_columns(reinterpret_cast<const Element*>(kv.keys) + at, kv, {slot, k, count}, panel);
+    next.step();
+    k += count;
+  }
+}
+
+// … and where they lie in rows.
+template <class Element>
+HWY_INLINE void transpose_keys(const PagedKv& kv, const BlockRange& block, const int64_t* rows,
+                               const Workspace& work, RowFetcher<Element>& next) {
   const hn::CappedTag<float, kMaxLanes> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t rows[kBlock], next_rows[kBlock];
-  const int64_t next_base = block.base + kBlock;
-  const BlockRange next{next_base, 0, std::clamp<int64_t>(tile.key_end - next_base, 0, kBlock)};
-  find_rows(kv, tile, block, rows);
-  find_rows(kv, tile, next, next_rows);
   const Element* keys[kBlock];
   for (int64_t k = 0; k < kBlock; ++k)
     keys[k] = k >= block.begin && k < block.end
@@ -157,15 +227,30 @@ void fill_panels(const PagedKv& kv, const Tile& tile, const BlockRange& block, c
                   : reinterpret_cast<const Element*>(work.zeros);
   for (int64_t k = block.begin / lanes * lanes; k < block.end; k += lanes) {
     pack_key_columns<Element>(keys + k, kv.key_dim, work.keys + k);
-    for (int64_t i = k; i < std::min(k + lanes, next.end); ++i)
-      prefetch_row<Element>(kv.keys, kv.key_dim, next_rows[i]);
+    next.step();
   }
+}
+
+template <class Element>
+void fill_panels(const PagedKv& kv, const Tile& tile, const BlockRange& block, const Workspace& work) {
+  int64_t rows[kBlock], next_rows[kBlock];
+  const NextBlock next = block_after(tile, block);
+  find_rows(kv, tile, block, rows);
+  find_rows(kv, *next.tile, next.range, next_rows);
+  const std::span<const int64_t> wanted(next_rows + next.range.begin, next_rows + next.range.end);
+  constexpr int64_t kKeySteps = 4;  // a page or a vector of keys: about as many in a block
+  RowFetcher<Element> next_keys(kv.keys, kv.key_dim, wanted, kKeySteps);
+  if (kv.values)
+    copy_keys(kv, tile, block, work.keys, next_keys);
+  else
+    transpose_keys(kv, block, rows, work, next_keys);
   const int64_t stride = value_stride(kv);
+  const Element* data = reinterpret_cast<const Element*>(kv.values ? kv.values : kv.keys);
+  const int64_t dim = kv.values ? kv.value_dim : kv.key_dim;
+  RowFetcher<Element> next_values(kv.values, kv.value_dim, wanted, block.end - block.begin);
   for (int64_t k = block.begin; k < block.end; ++k) {
-    const Element* value =
-        kv.values ? reinterpret_cast<const Element*>(kv.values) + rows[k] * kv.value_dim : keys[k];
-    unpack_value_row<Element>(value, kv.value_dim, stride, work.values + k * stride);
-    if (kv.values && k < next.end) prefetch_row<Element>(kv.values, kv.value_dim, next_rows[k]);
+    unpack_value_row<Element>(data + rows[k] * dim, kv.value_dim, stride, work.values + k * stride);
+    if (kv.values) next_values.step();
   }
 }
 

@@ -95,6 +95,7 @@ void add_values_group(const ValueProduct& p) {
   int64_t i = 0;
   for (; i + kGroupVectors * kLanes <= p.stride; i += kGroupVectors * kLanes)
     add_columns<kRowsNow, kGroupVectors>(p, i);
+  for (; i + 2 * kLanes <= p.stride; i += 2 * kLanes) add_columns<kRowsNow, 2>(p, i);
   for (; i < p.stride; i += kLanes) add_columns<kRowsNow, 1>(p, i);
 }
 

@@ -30,10 +30,22 @@ int64_t first_visible(const AttentionArgs& args, int64_t position) {
   return args.window > 0 ? std::max<int64_t>(0, position - args.window + 1) : 0;
 }
 
-double score(const AttentionArgs& args, const float* q, int64_t key_offset) {
+// Number `index` of a position's key.
+float key_element(const PagedKv& kv, const AttentionSequence& sequence, int64_t head, int64_t position,
+                  int64_t index) {
+  if (!keys_lie_by_dimension(kv))
+    return element(kv.dtype, kv.keys + row_offset(kv, sequence, head, position, kv.key_dim), kv.key_dim,
+                   index);
+  const int64_t page = sequence.pages[static_cast<size_t>(position / kv.page_tokens)];
+  const int64_t at = ((page * kv.kv_heads + head) * kv.key_dim + index) * kv.page_tokens;
+  return element(kv.dtype, kv.keys, 0, at + position % kv.page_tokens);
+}
+
+double score(const AttentionArgs& args, const AttentionSequence& sequence, const float* q, int64_t head,
+             int64_t position) {
   double dot = 0;
   for (int64_t i = 0; i < args.kv.key_dim; ++i)
-    dot += static_cast<double>(q[i]) * element(args.kv.dtype, args.kv.keys + key_offset, args.kv.key_dim, i);
+    dot += static_cast<double>(q[i]) * key_element(args.kv, sequence, head, position, i);
   dot *= args.scale;
   return args.soft_cap > 0 ? args.soft_cap * std::tanh(dot / args.soft_cap) : dot;
 }
@@ -56,8 +68,7 @@ void attend_row(const AttentionArgs& args, const AttentionSequence& sequence, in
   float* out = args.out + row * args.out_stride + head * kv.value_dim;
 
   std::vector<double> weights;
-  for (int64_t p = first; p <= position; ++p)
-    weights.push_back(score(args, q, row_offset(kv, sequence, kv_head, p, kv.key_dim)));
+  for (int64_t p = first; p <= position; ++p) weights.push_back(score(args, sequence, q, kv_head, p));
   softmax(weights, args.sinks ? args.sinks[head] : -std::numeric_limits<double>::infinity());
 
   std::vector<double> sums(static_cast<size_t>(kv.value_dim), 0.0);

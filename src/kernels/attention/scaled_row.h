@@ -1,6 +1,6 @@
 #pragma once
-// Rows of an 8-bit cache: `dim` codes (I8 levels or F8_E4M3), then their scale as an F32. One scale a row, so
-// that a token is written once and never touched again.
+// How rows lie in the cache. Those of an 8-bit one: `dim` codes (I8 levels or F8_E4M3), then their scale as
+// an F32. One scale a row, so that a token is written once and never touched again.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -8,11 +8,15 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/attention/attention.h"
 #include "tensor/dtype.h"
 
 namespace cheetah {
 
 inline bool has_row_scale(DType cache) { return cache == DType::kI8 || cache == DType::kF8E4M3; }
+
+// Keys [key_dim, page_tokens] within a page and head, not [page_tokens, key_dim].
+inline bool keys_lie_by_dimension(const PagedKv& kv) { return kv.values && !has_row_scale(kv.dtype); }
 
 // Bytes of one key or value row of the cache.
 inline int64_t cache_row_bytes(DType cache, int64_t dim) {

@@ -12,6 +12,7 @@
 #include "hwy/foreach_target.h"
 // after foreach_target.h
 #include "hwy/highway.h"
+#include "kernels/attention/direct-inl.h"
 #include "kernels/attention/panels-inl.h"
 #include "kernels/attention/products-inl.h"
 #include "kernels/vector_math-inl.h"
@@ -117,9 +118,11 @@ struct Group {
   int64_t base;
 };
 
-// The group's rows against the block in the panels.
-void attend_group(const AttentionArgs& args, const Horizon& horizon, const Group& group,
-                  const Workspace& work, const State& state) {
+// The group's rows against a block: `score` fills its scores, `add_values` adds the weighted values.
+template <class Score, class AddValues>
+HWY_INLINE void attend_group(const AttentionArgs& args, const Horizon& horizon, const Group& group,
+                             const Workspace& work, const State& state, const Score& score,
+                             const AddValues& add_values) {
   const int64_t first = group.first, rows = group.rows;
   Visible all{kBlock, 0}, seen[kGroupRows];
   for (int64_t r = 0; r < rows; ++r) {
@@ -128,10 +131,8 @@ void attend_group(const AttentionArgs& args, const Horizon& horizon, const Group
     all = {std::min(all.begin, seen[r].begin), std::max(all.end, seen[r].end)};
   }
   if (all.begin >= all.end) return;  // no row of the group sees the block: its state stays as it is
-  const int64_t key_dim = args.kv.key_dim, stride = value_stride(args.kv);
-  with_rows(rows, [&]<int kRowsNow>() HWY_ATTR {
-    score_group<kRowsNow>(work.q + first * key_dim, work.keys, key_dim, work.scores + first * kBlock);
-  });
+  const int64_t stride = value_stride(args.kv);
+  score(work.q + first * args.kv.key_dim, work.scores + first * kBlock);
   for (int64_t r = 0; r < rows; ++r) soften_row(args, seen[r], first + r, work, state);
   const ValueProduct product{.weights = work.scores + first * kBlock,
                              .decay = work.decay + first,
@@ -140,7 +141,54 @@ void attend_group(const AttentionArgs& args, const Horizon& horizon, const Group
                              .stride = stride,
                              .key_begin = all.begin,
                              .key_end = all.end};
-  with_rows(rows, [&]<int kRowsNow>() HWY_ATTR { add_values_group<kRowsNow>(product); });
+  add_values(product);
+}
+
+// … in the panels.
+void attend_panels(const AttentionArgs& args, const Horizon& horizon, const Group& group,
+                   const Workspace& work, const State& state) {
+  attend_group(
+      args, horizon, group, work, state,
+      [&](const float* q, float* scores) HWY_ATTR {
+        with_rows(group.rows, [&]<int kRowsNow>()
+                                  HWY_ATTR { score_group<kRowsNow>(q, work.keys, args.kv.key_dim, scores); });
+      },
+      [&](const ValueProduct& product) HWY_ATTR {
+        with_rows(group.rows, [&]<int kRowsNow>() HWY_ATTR { add_values_group<kRowsNow>(product); });
+      });
+}
+
+// … in the cache. The tile is one group.
+template <class Element>
+void attend_direct(const AttentionArgs& args, const Horizon& horizon, const Tile& tile,
+                   const BlockRange& block, const Workspace& work, const State& state) {
+  BlockPlaces<Element> now, next;
+  find_places(args.kv, tile, block, now);
+  const NextBlock after = block_after(tile, block);
+  if (after.range.begin < after.range.end)
+    find_places(args.kv, *after.tile, after.range, next);
+  else
+    next = now;
+  for (int64_t k = 0; k < kBlock; ++k)  // a key of this block asks for one of the next, if there is one
+    if (k < after.range.begin || k >= after.range.end) next.values[k] = now.values[block.begin];
+  attend_group(
+      args, horizon, {0, tile.rows, block.base}, work, state,
+      [&](const float* q, float* scores) HWY_ATTR {
+        with_rows(tile.rows,
+                  [&]<int kRowsNow>() HWY_ATTR { score_direct<kRowsNow>(q, args.kv, now, next, scores); });
+      },
+      [&](const ValueProduct& product) HWY_ATTR {
+        with_rows(tile.rows,
+                  [&]<int kRowsNow>() HWY_ATTR { add_values_direct<kRowsNow>(product, now, next); });
+      });
+}
+
+void attend_direct_any(const AttentionArgs& args, const Horizon& horizon, const Tile& tile,
+                       const BlockRange& block, const Workspace& work, const State& state) {
+  if (args.kv.dtype == DType::kF32) return attend_direct<float>(args, horizon, tile, block, work, state);
+  if (args.kv.dtype == DType::kF16)
+    return attend_direct<hwy::float16_t>(args, horizon, tile, block, work, state);
+  attend_direct<hwy::bfloat16_t>(args, horizon, tile, block, work, state);
 }
 
 void fill_panels_any(const PagedKv& kv, const Tile& tile, const BlockRange& block, const Workspace& work) {
@@ -161,12 +209,17 @@ void attend_span(const AttentionArgs& args, const Tile& tile, int64_t span, cons
   std::fill_n(work.sums, tile.rows * kMaxLanes, 0.f);
   const int64_t begin = std::max(span * kSpan, tile.key_begin),
                 end = std::min((span + 1) * kSpan, tile.key_end);
+  const bool direct = fits_direct(args.kv, tile);
   for (int64_t base = begin / kBlock * kBlock; base < end; base += kBlock) {
     const BlockRange block{base, std::max<int64_t>(0, begin - base), std::min(kBlock, end - base)};
+    if (direct) {
+      attend_direct_any(args, horizon, tile, block, work, state);
+      continue;
+    }
     fill_panels_any(args.kv, tile, block, work);
     for (int64_t first = 0; first < tile.rows; first += kGroupRows)
-      attend_group(args, horizon, {first, std::min<int64_t>(kGroupRows, tile.rows - first), base}, work,
-                   state);
+      attend_panels(args, horizon, {first, std::min<int64_t>(kGroupRows, tile.rows - first), base}, work,
+                    state);
   }
   for (int64_t r = 0; r < tile.rows; ++r)
     state.sum[r] = hn::GetLane(hn::SumOfLanes(tag, hn::LoadU(tag, work.sums + r * kMaxLanes)));

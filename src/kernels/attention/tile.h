@@ -24,6 +24,7 @@ struct Tile {
   int64_t rows = 0;
   int64_t key_begin = 0;  // positions that some row sees
   int64_t key_end = 0;
+  const Tile* after = nullptr;  // which comes next on this worker, as far as one can tell
 };
 
 // Softmax state of a tile's rows: out is not yet divided by sum, and both are relative to exp(peak).

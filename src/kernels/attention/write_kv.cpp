@@ -49,21 +49,49 @@ void store_bf16(const float* row, uint16_t* out, int64_t count) {
   for (; i < count; ++i) out[i] = f32_to_bf16(row[i]);
 }
 
+void store_row(DType dtype, const float* from, int64_t dim, std::byte* to) {
+  if (dtype == DType::kF32)
+    std::memcpy(to, from, static_cast<size_t>(dim) * sizeof(float));
+  else if (dtype == DType::kF16)
+    store_f16(from, reinterpret_cast<uint16_t*>(to), dim);
+  else if (dtype == DType::kBF16)
+    store_bf16(from, reinterpret_cast<uint16_t*>(to), dim);
+  else
+    store_scaled_row(dtype, from, dim, to);
+}
+
+template <class Element>
+void scatter(const std::byte* from, int64_t count, int64_t stride, std::byte* to) {
+  const auto* row = reinterpret_cast<const Element*>(from);
+  auto* column = reinterpret_cast<Element*>(to);
+  for (int64_t i = 0; i < count; ++i) column[i * stride] = row[i];
+}
+
+// One token's keys of all heads, each number into its dimension's row. `row` counts page slots, as in
+// store_token.
+void store_key_columns(const PagedKv& kv, int64_t row, const float* heads) {
+  constexpr int64_t kAtOnce = 128;
+  alignas(64) std::byte rounded[kAtOnce * sizeof(float)];
+  const int64_t size = traits_of(kv.dtype).block_bytes, slot = row % kv.page_tokens;
+  for (int64_t head = 0; head < kv.kv_heads; ++head) {
+    std::byte* panel = kv.keys + ((row - slot) + head * kv.page_tokens) * kv.key_dim * size;
+    for (int64_t dim = 0; dim < kv.key_dim; dim += kAtOnce) {
+      const int64_t count = HWY_MIN(kAtOnce, kv.key_dim - dim);
+      store_row(kv.dtype, heads + head * kv.key_dim + dim, count, rounded);
+      std::byte* to = panel + (dim * kv.page_tokens + slot) * size;
+      if (size == 4)
+        scatter<uint32_t>(rounded, count, kv.page_tokens, to);
+      else
+        scatter<uint16_t>(rounded, count, kv.page_tokens, to);
+    }
+  }
+}
+
 // One token's rows of all heads, into its page slot.
 void store_token(const PagedKv& kv, int64_t row, const float* heads, std::byte* cache, int64_t dim) {
   const int64_t bytes = cache_row_bytes(kv.dtype, dim);
-  for (int64_t head = 0; head < kv.kv_heads; ++head) {
-    const float* from = heads + head * dim;
-    std::byte* to = cache + (row + head * kv.page_tokens) * bytes;
-    if (kv.dtype == DType::kF32)
-      std::memcpy(to, from, static_cast<size_t>(bytes));
-    else if (kv.dtype == DType::kF16)
-      store_f16(from, reinterpret_cast<uint16_t*>(to), dim);
-    else if (kv.dtype == DType::kBF16)
-      store_bf16(from, reinterpret_cast<uint16_t*>(to), dim);
-    else
-      store_scaled_row(kv.dtype, from, dim, to);
-  }
+  for (int64_t head = 0; head < kv.kv_heads; ++head)
+    store_row(kv.dtype, heads + head * dim, dim, cache + (row + head * kv.page_tokens) * bytes);
 }
 
 void store_queries(const KvWriteArgs& args, const AttentionSequence& sequence, int64_t begin, int64_t end) {
@@ -73,7 +101,11 @@ void store_queries(const KvWriteArgs& args, const AttentionSequence& sequence, i
     const int64_t page = sequence.pages[static_cast<size_t>(position / kv.page_tokens)];
     const int64_t row = page * kv.kv_heads * kv.page_tokens + position % kv.page_tokens;
     const int64_t token = sequence.query_begin + query;
-    store_token(kv, row, args.keys + token * args.key_stride, kv.keys, kv.key_dim);
+    const float* keys = args.keys + token * args.key_stride;
+    if (keys_lie_by_dimension(kv))
+      store_key_columns(kv, row, keys);
+    else
+      store_token(kv, row, keys, kv.keys, kv.key_dim);
     if (kv.values) store_token(kv, row, args.values + token * args.value_stride, kv.values, kv.value_dim);
   }
 }
