@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kExamples = R"(
 Examples:
-  cheetah bench serve --url http://127.0.0.1:8080 --concurrency 16
+  cheetah bench serve --url http://127.0.0.1:8000 --concurrency 16
   cheetah bench serve --rate 4 --duration 60 --dataset sharegpt-like --slo-ttft 500 --slo-tpot 50
   cheetah bench serve --sweep 1:32:6 --slo-ttft 500 --slo-tpot 50 --html sweep.html --json sweep.json
   cheetah bench serve --arrival trace --dataset mooncake.jsonl
@@ -31,7 +31,7 @@ request was due; docs/bench-serve.md defines each number. The key may stand in O
 )";
 
 struct ServeBenchOptions {
-  std::string url = "http://127.0.0.1:8080";
+  std::string url = "http://127.0.0.1:8000";
   std::string endpoint = "chat";
   std::string dataset = "random";
   std::string arrival = "poisson";

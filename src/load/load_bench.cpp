@@ -13,8 +13,7 @@ constexpr int64_t kDefaultRequests = 100;
 constexpr double kDefaultSweepSeconds = 30;  // long enough for a queue to build up
 constexpr int64_t kNoLimit = int64_t{1} << 40;
 // Numbers of requests: each step has its own, so that no prompt is sent twice and found in a prefix cache.
-constexpr int64_t kStepStride = int64_t{1} << 32, kWarmupIndex = int64_t{1} << 50,
-                  kProbeIndex = int64_t{1} << 51;
+constexpr int64_t kStepStride = int64_t{1} << 32, kWarmupIndex = int64_t{1} << 50;
 
 std::string path_of(const BodyOptions& body) { return body.chat ? "/chat/completions" : "/completions"; }
 
@@ -66,27 +65,34 @@ class Bench {
     return {request_body(shape, options_.workload.seed, scale_, body_), shape.output_tokens};
   }
 
-  // The prompt tokens the server counts for a text of so many words.
-  std::optional<double> count_tokens(int64_t words) {
+  // The answer to the first words of the vocabulary our prompts are made of.
+  RequestRecord ask_words(int64_t words) {
     RequestShape shape;
-    shape.prompt = made_up_text(options_.workload.seed, static_cast<uint64_t>(kProbeIndex + words), words);
+    shape.prompt = first_words(words);
     shape.output_tokens = 1;
-    const RequestRecord record = client_.probe(path_of(body_), {request_body(shape, 0, {}, body_), 1});
-    if (!record.ok() && record.failure != RequestFailure::kEmptyAnswer)
-      throw Error(format(
-          "{}: the first request failed: {}{}: {}", options_.server.url.text(), name_of(record.failure),
-          record.failure == RequestFailure::kStatus ? format(" {}", record.http_status) : "", record.detail));
-    if (!record.prompt_tokens) return std::nullopt;
-    return static_cast<double>(*record.prompt_tokens);
+    return client_.probe(path_of(body_), {request_body(shape, 0, {}, body_), 1});
   }
 
+  // Two prompts show what a word and what the template cost. A short context may not hold the longer one.
   void learn_scale() {
     constexpr int64_t kFew = 16;
-    const int64_t many = std::clamp<int64_t>(options_.workload.prompt_tokens / 2, 2 * kFew, 256);
-    const auto low = count_tokens(kFew), high = count_tokens(many);
-    if (!low || !high || *high <= *low) return;
-    scale_.tokens_per_word = (*high - *low) / static_cast<double>(many - kFew);
-    scale_.overhead_tokens = std::max(0.0, *low - scale_.tokens_per_word * static_cast<double>(kFew));
+    const RequestRecord low = ask_words(kFew);
+    if (!low.ok() && low.failure != RequestFailure::kEmptyAnswer) refuse("the first request failed", low);
+    for (const int64_t many : {kNumWords, 3 * kFew}) {
+      const RequestRecord high = ask_words(many);
+      if (!low.prompt_tokens || !high.prompt_tokens || *high.prompt_tokens <= *low.prompt_tokens) continue;
+      const auto few_tokens = static_cast<double>(*low.prompt_tokens);
+      scale_.tokens_per_word =
+          (static_cast<double>(*high.prompt_tokens) - few_tokens) / static_cast<double>(many - kFew);
+      scale_.overhead_tokens = std::max(0.0, few_tokens - scale_.tokens_per_word * static_cast<double>(kFew));
+      return;
+    }
+  }
+
+  [[noreturn]] void refuse(const char* when, const RequestRecord& record) const {
+    throw Error(format("{}: {}: {}{}: {}", options_.server.url.text(), when, name_of(record.failure),
+                       record.failure == RequestFailure::kStatus ? format(" {}", record.http_status) : "",
+                       record.detail));
   }
 
   void warm_up() {
@@ -98,8 +104,7 @@ class Bench {
     const LoadResult result = client_.run(plan, [&](const LoadProgress& load) { return observe(load); });
     for (const RequestRecord& record : result.records)
       if (!record.ok() && record.failure != RequestFailure::kInterrupted)
-        throw Error(format("{}: the warm-up failed: {}: {}", options_.server.url.text(),
-                           name_of(record.failure), record.detail));
+        refuse("the warm-up failed", record);
   }
 
   bool observe(const LoadProgress& load) {

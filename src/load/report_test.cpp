@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "load/svg_plot.h"
 
 namespace cheetah {
@@ -83,6 +85,7 @@ TEST(Report, AsAPageIsSelfContainedAndEscapesWhatItShows) {
 
 TEST(Plot, TicksAreRoundNumbersInsideTheRange) {
   EXPECT_EQ(axis_ticks(0, 10, 5), (std::vector<double>{0, 2, 4, 6, 8, 10}));
+  EXPECT_FALSE(std::signbit(axis_ticks(0, 10, 5)[0]));
   EXPECT_EQ(axis_ticks(0, 1, 2), (std::vector<double>{0, 0.5, 1}));
   EXPECT_EQ(axis_ticks(3, 3, 5), std::vector<double>{3});
   for (const double high : {0.003, 7.0, 1234.5, 9e9}) {

@@ -14,25 +14,14 @@ constexpr double kLeft = 60, kRight = 16, kTop = 34, kBottom = 46;
 // One axis: values to pixels.
 struct Scale {
   double low = 0, high = 1, from = 0, to = 1;
-  bool logarithmic = false;
-
-  double place(double value) const { return logarithmic ? std::log(value) : value; }
-  double at(double value) const {
-    return from + (to - from) * (place(value) - place(low)) / (place(high) - place(low));
-  }
+  double at(double value) const { return from + (to - from) * (value - low) / (high - low); }
 };
 
 Scale x_scale(const Plot& plot) {
-  Scale scale{
-      .low = INFINITY, .high = -INFINITY, .from = kLeft, .to = kWidth - kRight, .logarithmic = plot.log_x};
+  Scale scale{.low = 0, .high = 0, .from = kLeft, .to = kWidth - kRight};
   for (const PlotSeries& series : plot.series)
-    for (const PlotPoint& point : series.points) {
-      scale.low = std::min(scale.low, point.x);
-      scale.high = std::max(scale.high, point.x);
-    }
-  if (!plot.log_x) scale.low = std::min(scale.low, 0.0);
-  if (plot.log_x) scale.low = std::max(scale.low, 1e-6);
-  if (scale.high <= scale.low) scale.high = scale.low > 0 ? 2 * scale.low : scale.low + 1;
+    for (const PlotPoint& point : series.points) scale.high = std::max(scale.high, point.x);
+  if (scale.high == 0) scale.high = 1;
   return scale;
 }
 
@@ -100,7 +89,8 @@ std::vector<double> axis_ticks(double low, double high, int most) {
       break;
     }
   std::vector<double> ticks;
-  for (double i = std::ceil(low / step - 1e-9); i * step <= high * (1 + 1e-9); ++i) ticks.push_back(i * step);
+  for (double i = std::ceil(low / step - 1e-9); i * step <= high * (1 + 1e-9); ++i)
+    ticks.push_back(i * step + 0.0);  // never -0
   return ticks;
 }
 

@@ -18,7 +18,6 @@ struct PlotSeries {
 
 struct Plot {
   std::string title, x_label, y_label;
-  bool log_x = false;
   std::vector<PlotSeries> series;
   std::optional<double> mark_x{};  // a vertical line, e.g. at the knee
   std::string mark_label{};

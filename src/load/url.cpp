@@ -10,7 +10,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& text, const char* why) {
   throw UsageError(
-      format("--url {}: {}; expected something like http://127.0.0.1:8080", printable(text, 256), why));
+      format("--url {}: {}; expected something like http://127.0.0.1:8000", printable(text, 256), why));
 }
 
 bool is_default_port(const ServerUrl& url) { return url.port == (url.tls ? "443" : "80"); }

@@ -13,7 +13,7 @@ namespace cheetah {
 namespace {
 
 // Short, common words: most tokenizers know each as one token with the space before it.
-constexpr std::array<std::string_view, 128> kWords = {
+constexpr std::array<std::string_view, kNumWords> kWords = {
     "time",    "year",     "people",  "way",    "day",     "man",    "thing",    "woman",    "life",
     "child",   "world",    "school",  "state",  "family",  "group",  "country",  "problem",  "hand",
     "part",    "place",    "case",    "week",   "company", "system", "program",  "question", "work",
@@ -153,6 +153,15 @@ RequestShape Workload::shape(int64_t index) const {
 bool Workload::is_made_up() const {
   return from_file_.empty() || std::any_of(from_file_.begin(), from_file_.end(),
                                            [](const auto& shape) { return !shape.pieces.empty(); });
+}
+
+std::string first_words(int64_t count) {
+  std::string text;
+  for (int64_t i = 0; i < count; ++i) {
+    if (i > 0) text += ' ';
+    text += kWords[static_cast<size_t>(i % kNumWords)];
+  }
+  return text;
 }
 
 std::string made_up_text(uint64_t seed, uint64_t id, int64_t num_words) {

@@ -70,7 +70,10 @@ struct TokenScale {
   double overhead_tokens = 0;  // of the chat template
 };
 
-// `count` words, separated by spaces, that depend on seed and id alone.
+// The words prompts are made of, and the first of them, separated by spaces.
+constexpr int64_t kNumWords = 128;
+std::string first_words(int64_t count);
+// `num_words` words, separated by spaces, that depend on seed and id alone.
 std::string made_up_text(uint64_t seed, uint64_t id, int64_t num_words);
 
 struct BodyOptions {
