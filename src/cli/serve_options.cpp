@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "cli/output.h"
 #include "cli/version.h"
+#include "serve/trace_exporter.h"
 
 namespace cheetah {
 namespace {
@@ -111,6 +112,7 @@ void add_report_settings(Settings& s, ServeOptions& o) {
                "form of the log on standard error (auto: text on a terminal)");
   s.add_text("otlp-endpoint", o.server.otlp_endpoint,
              "OpenTelemetry collector for traces, e.g. http://localhost:4318");
+  s.add_text("service-name", o.server.service_name, "what traces call this server");
 }
 
 std::string read_key_file(const std::string& path) {
@@ -175,6 +177,7 @@ ServerConfig server_config(const ServeOptions& options, const char* api_key) {
     throw UsageError(
         format("refusing to listen on {} without --api-key-file or CHEETAH_API_KEY (or --insecure)",
                printable(config.listen.host)));
+  if (!config.otlp_endpoint.empty()) parse_otlp_endpoint(config.otlp_endpoint);  // refused now, not later
   HttpLimits& limits = config.listen.limits;
   limits.header_time = to_ms(options.header_timeout_s);
   limits.request_time = to_ms(options.body_timeout_s);

@@ -71,11 +71,15 @@ void ApiRun::parse() {
                               {{"request_id", summary_.id}, {"why", error.what()}});
     *result = internal_error();
   }
-  --setting_.shared.counters.parsing;
   exchange_->thread().run([self = shared_from_this(), result] { self->on_parsed(std::move(*result)); });
 }
 
 void ApiRun::on_parsed(ApiResult result) {
+  take_result(std::move(result));
+  --setting_.shared.counters.parsing;  // only now: draining waits for it, and then for the engine
+}
+
+void ApiRun::take_result(ApiResult result) {
   summary_.parsed = now();
   std::string().swap(request_.body);
   if (answered_) return end();
@@ -90,7 +94,25 @@ void ApiRun::on_parsed(ApiResult result) {
     respond(200, std::move(call_.body));
     return end();
   }
+  describe_request();
   submit();
+}
+
+void ApiRun::describe_request() {
+  const GenerationRequest& first = call_.requests.front();
+  TracedRequest& traced = summary_.traced;
+  const std::string_view path = setting_.route.path;
+  traced.operation = first.pooling != Pooling::kNone ? "embeddings"
+                     : path == "/completions"        ? "text_completion"
+                                                     : "chat";
+  traced.model = setting_.backend.services.model_name;
+  traced.max_tokens = first.max_tokens;
+  traced.temperature = first.sampling.temperature;
+  traced.top_p = first.sampling.top_p;
+  traced.top_k = first.sampling.top_k;
+  traced.choices = first.n;
+  traced.seed = first.seed;
+  traced.stream = call_.stream;
 }
 
 void ApiRun::submit() {

@@ -10,6 +10,7 @@
 #include "serve/backend.h"
 #include "serve/http/exchange.h"
 #include "serve/routes.h"
+#include "serve/trace.h"
 
 namespace cheetah {
 
@@ -22,6 +23,7 @@ struct RunSummary {
   std::string finish;  // stop, length, cancelled, deadline, error; "" without the engine
   std::string error_code;
   ServeTime start{}, parsed{}, first_token{}, end{};
+  TracedRequest traced;  // without an operation: it was not understood
 };
 
 class ApiRun final : public Notified, public ExchangeListener, public std::enable_shared_from_this<ApiRun> {
@@ -54,6 +56,8 @@ class ApiRun final : public Notified, public ExchangeListener, public std::enabl
   };
   void parse();
   void on_parsed(ApiResult result);
+  void take_result(ApiResult result);
+  void describe_request();
   void submit();
   void take(size_t index, GenerationEvent& event);
   void note(const GenerationEvent& event);

@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "serve/service.h"
+#include "serve/trace_exporter.h"
 
 namespace cheetah {
 namespace {
@@ -36,6 +37,35 @@ void log_run(EventLog& log, const ApiRun& run) {
   log.write(level, "call", fields);
 }
 
+TraceRecord trace_of(const ApiRun& run, const TraceContext& context) {
+  const RunSummary& s = run.summary();
+  // Steady times become wall times by their distance from now.
+  const auto steady = std::chrono::steady_clock::now();
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  const auto unix_ns = [&](ServeTime at) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(wall - (steady - at)).count();
+  };
+  return {.context = context,
+          .request = s.traced,
+          .request_id = s.id,
+          .route = "/v1" + s.path,
+          .finish = s.finish,
+          .error_code = s.error_code,
+          .status = s.status,
+          .prompt_tokens = s.prompt_tokens,
+          .cached_tokens = s.cached_tokens,
+          .completion_tokens = s.completion_tokens,
+          .start_unix_ns = unix_ns(s.start),
+          .end_unix_ns = unix_ns(s.end),
+          .first_token_unix_ns = s.first_token == ServeTime{} ? 0 : unix_ns(s.first_token)};
+}
+
+TraceContext context_of(const HttpRequest& request) {
+  if (const std::string* header = request.find("traceparent"))
+    if (auto context = parse_traceparent(*header)) return *context;
+  return {.trace_id = random_hex(16), .parent_id = ""};
+}
+
 }  // namespace
 
 struct Server::State {
@@ -50,8 +80,24 @@ struct Server::State {
       boost::asio::post(parsers, std::move(work));
     };
     service.use_threads(http.threads());
-    service.on_run_ended([this](const ApiRun& run) { log_run(log, run); });
+    if (!config.otlp_endpoint.empty()) start_traces();
+    service.on_run_ended([this](const ApiRun& run) { on_ended(run); });
     http.start();
+  }
+
+  void start_traces() {
+    const TraceResource resource{.service_name = config.service_name,
+                                 .service_version = config.version,
+                                 .server_address = config.listen.host,
+                                 .server_port = http.port()};
+    traces = std::make_unique<TraceExporter>(parse_otlp_endpoint(config.otlp_endpoint), resource, log);
+  }
+
+  void on_ended(const ApiRun& run) {
+    log_run(log, run);
+    if (!traces) return;
+    const TraceContext context = context_of(run.request());
+    if (context.sampled) traces->add(trace_of(run, context));
   }
 
   // Parsers hand results to the network threads, so they end first.
@@ -63,6 +109,7 @@ struct Server::State {
   ServerConfig config;
   EventLog log;
   ServerShared shared;
+  std::unique_ptr<TraceExporter> traces;
   boost::asio::thread_pool parsers;
   Service service;
   std::unique_ptr<Backend> backend;

@@ -21,8 +21,9 @@ struct ServerConfig {
   std::chrono::milliseconds stream_ping{15'000};  // a comment when a stream is silent this long
   std::chrono::milliseconds engine_stall{5'000};  // /health/engine waits this long for a step
   LogConfig log;
-  std::string otlp_endpoint;  // http://host:port[/path]; "": no traces
-  std::string version;        // of the program, for /version
+  std::string otlp_endpoint;             // http://host:port[/path]; "": no traces
+  std::string service_name = "cheetah";  // in traces
+  std::string version;                   // of the program, for /version
   std::string commit;
 };
 

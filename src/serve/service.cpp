@@ -1,7 +1,5 @@
 #include "serve/service.h"
 
-#include <openssl/rand.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -23,14 +21,6 @@ bool is_json(std::string_view content_type) {
 std::string_view without_port(std::string_view host) {
   if (host.starts_with('[')) return host.substr(0, std::min(host.find(']') + 1, host.size()));
   return host.substr(0, std::min(host.find(':'), host.size()));
-}
-
-std::string random_hex(size_t bytes) {
-  std::vector<unsigned char> raw(bytes);
-  RAND_bytes(raw.data(), static_cast<int>(bytes));
-  std::string text;
-  for (const unsigned char byte : raw) text += format("{:02x}", byte);
-  return text;
 }
 
 // The key in either header; "" for none.

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """cheetah serve as a person runs it: start, settings, signals, TLS, traces."""
 import http.client
+import http.server
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -127,6 +129,39 @@ class Signals(ProgramTest):
                 time.sleep(0.01)
             server.process.send_signal(signal.SIGINT)
             self.assertEqual(server.process.wait(60), 130)
+
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    """Keeps the spans it is sent."""
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.spans += [(self.path, span) for resource in body["resourceSpans"] for scope in resource["scopeSpans"] for span in scope["spans"]]
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+class Traces(ProgramTest):
+    def test_spans_reach_a_collector_under_the_callers_trace(self):
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector) as collector:
+            collector.spans = []
+            threading.Thread(target=collector.serve_forever, daemon=True).start()
+            self.addCleanup(collector.shutdown)
+            with Server(*SMALL, "--otlp-endpoint", f"http://127.0.0.1:{collector.server_port}") as server:
+                trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+                server.json("POST", "/v1/completions", {"model": "cub-1m", **STORY}, {"traceparent": f"00-{trace}-{parent}-01"})
+                server.json("POST", "/v1/completions", {"model": "cub-1m", **STORY}, {"traceparent": f"00-{trace}-{parent}-00"})
+                server.json("POST", "/v1/completions", {"model": "nobody", **STORY})
+                self.assertEqual(server.stop(), 0)
+            self.assertEqual(len(collector.spans), 2)
+            path, span = collector.spans[0]
+            self.assertEqual((path, span["traceId"], span["parentSpanId"]), ("/v1/traces", trace, parent))
+            attributes = {each["key"]: each["value"] for each in span["attributes"]}
+            self.assertEqual(attributes["gen_ai.usage.output_tokens"], {"intValue": "12"})
+            self.assertNotIn("Once upon", json.dumps(collector.spans))
 
 
 class Tls(ProgramTest):

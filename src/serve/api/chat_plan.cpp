@@ -3,20 +3,29 @@
 #include "base/format.h"
 #include "model/model.h"
 #include "model/template/chat_template.h"
+#include "serve/api/grammar_cache.h"
+#include "serve/api/marks.h"
 
 namespace cheetah {
 namespace {
 
-constexpr std::string_view kThink = "<think>", kThinkEnd = "</think>";
+struct ReasoningTags {
+  std::string_view open, close;
+};
+constexpr ReasoningTags kReasoningTags[] = {{"<think>", "</think>"}, {"[THINK]", "[/THINK]"}};
 
 // Templates of models that think aloud speak of the tags; some open the first one themselves.
-OutputShape reasoning_shape(const ChatTemplate& chat_template, std::string_view prompt) {
+OutputShape reasoning_shape(std::string_view source, std::string_view prompt) {
   OutputShape shape;
-  if (chat_template.source().find(kThinkEnd) == std::string_view::npos) return shape;
-  shape.reasoning_open = kThink;
-  shape.reasoning_close = kThinkEnd;
-  const size_t end = prompt.find_last_not_of(" \t\r\n");
-  shape.begins_in_reasoning = end != std::string_view::npos && prompt.substr(0, end + 1).ends_with(kThink);
+  shape.harmony = source.find(HarmonyParser::kSign) != std::string_view::npos;
+  prompt = prompt.substr(0, without_trailing_space(prompt));
+  for (const ReasoningTags& tags : kReasoningTags) {
+    if (source.find(tags.close) == std::string_view::npos) continue;
+    shape.reasoning_open = tags.open;
+    shape.reasoning_close = tags.close;
+    shape.begins_in_reasoning = prompt.ends_with(tags.open);
+    break;
+  }
   return shape;
 }
 
@@ -32,7 +41,11 @@ void prepare(ChatPlan& plan, const ApiServices& services, const CallFacts& facts
     ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(*plan.truncate_to));
   fit_to_context(services, plan.max_tokens, plan.request, plan.messages_param, warnings);
   // A grammar describes the answer from its first byte: there is no room for thoughts before it.
-  if (!plan.request.grammar) plan.shape = reasoning_shape(*services.model.chat_template(), prompt.text);
+  if (!plan.request.grammar) {
+    plan.shape = reasoning_shape(services.model.chat_template()->source(), prompt.text);
+    if (plan.shape.harmony || services.grammars.tables().has_special(plan.shape.reasoning_close))
+      plan.request.skip_special = false;  // the marks must be seen to be found
+  }
   expect_calls(plan, services, prompt.text);
 }
 

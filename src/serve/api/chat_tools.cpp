@@ -97,6 +97,7 @@ void require_calls(ChatPlan& plan, const ToolDialect& own, bool own_is_text, con
       call_format(*plan.shape.dialect, allowed_tools(plan), 1, many ? kUnbounded : 1, false);
   plan.request.grammar = compiled("tools", [&] { return services.grammars.tool_calls(wanted); });
   plan.shape.reasoning_open.clear();
+  plan.shape.harmony = false;
 }
 
 }  // namespace
@@ -110,11 +111,14 @@ void place_tools(ChatPlan& plan, const ApiServices& services) {
 
 void expect_calls(ChatPlan& plan, const ApiServices& services, std::string_view prompt) {
   if (!plan.tools || plan.tool_choice.mode == ToolMode::kNone) return;
-  const ToolDialect& own = find_dialect(services.model.chat_template()->source());
+  const ToolDialect& own = template_says(services, "tools")
+                               ? find_dialect(services.model.chat_template()->source())
+                               : json_dialect();
   const bool own_is_text = !has_special(own, services.grammars.tables());
   plan.shape.tools = plan.tools;
   plan.shape.dialect = &own;
   if (plan.tool_choice.mode == ToolMode::kRequired) return require_calls(plan, own, own_is_text, services);
+  if (plan.shape.harmony) return;
   if (!own_is_text) plan.request.skip_special = false;  // the marks must be seen to be found
   plan.shape.begins_in_call =
       own.shape == CallShape::kNamed && !own.trigger.empty() && prompt.ends_with(own.trigger);

@@ -14,16 +14,21 @@ OutputParser::OutputParser(OutputShape shape)
       state_(shape_.reasoning_open.empty() ? State::kContent
              : shape_.begins_in_reasoning  ? State::kReasoningStart
                                            : State::kStart) {
-  if (shape_.tools) calls_.emplace(*shape_.dialect, shape_.tools, shape_.begins_in_call);
+  if (shape_.harmony)
+    harmony_.emplace();
+  else if (shape_.tools)
+    calls_.emplace(*shape_.dialect, shape_.tools, shape_.begins_in_call);
 }
 
 void OutputParser::push(std::string_view text, std::vector<OutputDelta>& out) {
+  if (harmony_) return harmony_->push(text, out);
   held_ += text;
   while (advance(false, out)) {
   }
 }
 
 void OutputParser::finish(std::vector<OutputDelta>& out) {
+  if (harmony_) return harmony_->finish(out);
   while (advance(true, out)) {
   }
   if (calls_) calls_->finish(out);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "serve/api/harmony_parser.h"
 #include "serve/api/output_delta.h"
 #include "serve/api/tool_parser.h"
 
@@ -18,6 +19,7 @@ struct OutputShape {
   std::shared_ptr<const ToolSet> tools;         // shared: with every parser; nullptr: no calls are looked for
   const ToolDialect* dialect = nullptr;         // with tools
   bool begins_in_call = false;                  // the prompt ends with the mark that begins a call
+  bool harmony = false;                         // gpt-oss's format; the rest does not matter then
 };
 
 // One answer; one thread. The deltas joined do not depend on how the text was cut into pieces.
@@ -27,7 +29,10 @@ class OutputParser {
   void push(std::string_view text, std::vector<OutputDelta>& out);
   void finish(std::vector<OutputDelta>& out);
 
-  bool in_reasoning() const { return state_ == State::kReasoning || state_ == State::kReasoningStart; }
+  bool in_reasoning() const {
+    return harmony_ ? harmony_->in_reasoning()
+                    : state_ == State::kReasoning || state_ == State::kReasoningStart;
+  }
 
  private:
   enum class State { kStart, kReasoningStart, kReasoning, kAfterReasoning, kContent };
@@ -39,6 +44,7 @@ class OutputParser {
   OutputShape shape_;
   State state_;
   std::string held_;
+  std::optional<HarmonyParser> harmony_;
   std::optional<ToolParser> calls_;  // reads what is no reasoning
 };
 

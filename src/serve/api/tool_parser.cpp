@@ -252,7 +252,7 @@ bool ToolParser::between_parameters(bool last, std::vector<OutputDelta>& out) {
 bool ToolParser::in_key() {
   const size_t end = held_.find(dialect_->after_key);
   if (end == std::string::npos) return false;
-  key_ = held_.substr(0, end);
+  key_ = held_.substr(0, std::min(end, held_.find('"')));  // further attributes may follow the name
   held_.erase(0, end + dialect_->after_key.size());
   state_ = State::kParameter;
   return true;

@@ -156,6 +156,15 @@ const std::vector<Example>& examples() {
        "name=\"city\">a</parameter>\n</invoke>\n"
        "</minimax:tool_call>",
        "|get_weather({\"city\": \"a\"})"},
+      {"minicpm",
+       "<function name=\"get_weather\"><param name=\"city\">a</param><param "
+       "name=\"days\">2</param></function>",
+       "|get_weather({\"city\": \"a\", \"days\": 2})"},
+      {"deepseek-v4",
+       "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" "
+       "string=\"true\">a</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+       "|get_weather({\"city\": \"a\"})"},
+      {"gigachat", "<|function_call|>{\"name\": \"now\", \"arguments\": {}}", "|now({})"},
       {"command-r",
        "<|START_ACTION|>[\n{\"tool_call_id\": \"0\", \"tool_name\": \"now\", \"parameters\": "
        "{}}\n]<|END_ACTION|>",
@@ -246,6 +255,42 @@ TEST(ToolParserTest, NoCuttingOfAnyTextChangesWhatIsRead) {
     });
     EXPECT_TRUE(fine) << row.name;
   }
+}
+
+OutputShape harmony() {
+  OutputShape shape;
+  shape.harmony = true;
+  return shape;
+}
+
+TEST(HarmonyParserTest, TellsChannelsApart) {
+  const std::string text =
+      "<|channel|>analysis<|message|>hm <b><|end|><|start|>assistant<|channel|>commentary "
+      "to=functions.get_weather "
+      "<|constrain|>json<|message|>{\"city\":\"a\"}<|call|><|start|>assistant<|channel|>final<|message|>Yes "
+      "<";
+  EXPECT_EQ(parse(harmony(), {text}), "[hm <b>]Yes <|get_weather({\"city\":\"a\"})");
+  EXPECT_EQ(parse(harmony(), {"Just words."}), "Just words.");
+  EXPECT_EQ(parse(harmony(), {"<|channel|>commentary to=functions.now<|message|>"}), "|now({})");
+  EXPECT_EQ(parse(harmony(), {"<|channel|>final"}), "");
+}
+
+TEST(HarmonyParserTest, NoCuttingOfAnyTextChangesWhatIsRead) {
+  const std::vector<std::string> parts = {
+      "<|channel|>", "analysis",         "final", "<|message|>", "<|end|>", "<|call|>", "<|start|>",
+      "assistant",   " to=functions.x ", "<|",    "words",       " ",       "{}",       "\n"};
+  EXPECT_TRUE(rc::check([&] {
+    std::string text;
+    for (const std::string& part : *rc::gen::container<std::vector<std::string>>(rc::gen::elementOf(parts)))
+      text += part;
+    std::vector<std::string> pieces;
+    for (size_t at = 0; at < text.size();) {
+      const auto length = static_cast<size_t>(*rc::gen::inRange<int>(1, 9));
+      pieces.push_back(text.substr(at, length));
+      at += length;
+    }
+    RC_ASSERT(parse(harmony(), {text}) == parse(harmony(), pieces));
+  }));
 }
 
 TEST(ToolParserTest, APromptMayHaveOpenedTheReasoningOrTheCall) {

@@ -1,0 +1,37 @@
+// One block a token.
+// bytes  each token's row of the table, and y    bound  memory
+#include "gpu/launch.cuh"
+#include "kernels/cuda/numbers.cuh"
+#include "kernels/embed/embed_cuda.h"
+#include "kernels/quant/cuda/weight_value.cuh"
+
+namespace cheetah::gpu {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void embed_rows(const EmbedArgs<T> args, BlockShape shape,
+                                                       int64_t row_bytes) {
+  const std::byte* row = args.table.data + args.ids[blockIdx.x] * row_bytes;
+  T* y = args.y + blockIdx.x * args.y_stride;
+  for (int64_t i = threadIdx.x; i < args.table.cols; i += kThreads)
+    y[i] = narrow<T>(args.scale * weight_value(args.table.dtype, shape, row, i));
+}
+
+}  // namespace
+
+template <class T>
+void embed(const EmbedArgs<T>& args, Stream& stream) {
+  const WeightMatrix& table = args.table;
+  launch({.kernel = "embed",
+          .grid = {args.count},
+          .block = {kThreads},
+          .numbers = {args.count, table.rows, table.cols, static_cast<int64_t>(table.dtype)}},
+         stream, embed_rows<T>, args, block_shape(table.dtype), row_bytes(table.dtype, table.cols));
+}
+
+template void embed<float>(const EmbedArgs<float>&, Stream&);
+template void embed<Bf16>(const EmbedArgs<Bf16>&, Stream&);
+
+}  // namespace cheetah::gpu

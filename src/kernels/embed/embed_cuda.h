@@ -1,0 +1,23 @@
+#pragma once
+#include <cstdint>
+
+#include "gpu/stream.h"
+#include "kernels/gemm/gemm.h"
+#include "tensor/bf16.h"
+
+namespace cheetah::gpu {
+
+// y[i] = scale * table row ids[i]. Ids are checked by the caller. T is float or Bf16.
+template <class T>
+struct EmbedArgs {
+  WeightMatrix table;            // on the device, any weight type
+  const int32_t* ids = nullptr;  // [count] on the device
+  int64_t count = 0;
+  float scale = 1.f;
+  T* y = nullptr;
+  int64_t y_stride = 0;
+};
+template <class T>
+void embed(const EmbedArgs<T>& args, Stream& stream);
+
+}  // namespace cheetah::gpu

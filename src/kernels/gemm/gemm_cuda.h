@@ -1,0 +1,73 @@
+#pragma once
+// The products of gemm.h on the device. X is the type of x, Y that of y: float or Bf16; sums are float.
+#include <cstdint>
+#include <span>
+
+#include "gpu/stream.h"
+#include "kernels/gemm/gemm.h"
+#include "tensor/bf16.h"
+
+namespace cheetah::gpu {
+
+// y = x W^T (+ bias). Every pointer is the device's.
+template <class X, class Y>
+struct GemmArgs {
+  const X* x = nullptr;  // [m, w.cols], rows x_stride apart
+  int64_t x_stride = 0;
+  int64_t m = 0;
+  WeightMatrix w;               // data on the device, at least 4-byte aligned
+  const float* bias = nullptr;  // [w.rows] or none
+  Y* y = nullptr;               // [m, w.rows], rows y_stride apart
+  int64_t y_stride = 0;
+};
+
+// Matrices of one shape and type: a layer's experts, or its heads.
+struct WeightMatrices {
+  DType dtype = DType::kF32;
+  int64_t count = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  const std::byte* const* data = nullptr;  // [count] on the device
+  const float* const* biases = nullptr;    // [count] on the device, or none
+};
+
+// With offsets (int32, on the device, [count + 1], ascending from 0): rows [offsets[e], offsets[e + 1]) of x
+// go through matrix e, `rows` in all. Without: all `rows` rows go through every matrix, whose inputs and
+// outputs lie x_step and y_step elements after the one's before.
+template <class X, class Y>
+struct GroupedGemmArgs {
+  const X* x = nullptr;
+  int64_t x_stride = 0;
+  int64_t x_step = 0;
+  int64_t rows = 0;
+  WeightMatrices w;
+  const int32_t* offsets = nullptr;
+  Y* y = nullptr;
+  int64_t y_stride = 0;
+  int64_t y_step = 0;
+};
+
+// One way to compute a product. The table lists the plainest first, which takes every shape.
+template <class Args>
+struct ProductVariant {
+  const char* name;
+  bool (*fits)(const Args& args, const DeviceInfo& device);
+  void (*run)(const Args& args, Stream& stream);
+};
+template <class X, class Y>
+using GemmVariant = ProductVariant<GemmArgs<X, Y>>;
+template <class X, class Y>
+using GroupedGemmVariant = ProductVariant<GroupedGemmArgs<X, Y>>;
+
+template <class X, class Y>
+std::span<const GemmVariant<X, Y>> gemm_variants();
+template <class X, class Y>
+std::span<const GroupedGemmVariant<X, Y>> grouped_gemm_variants();
+
+// The last variant of the table that fits. Instantiated for (float, float), (Bf16, Bf16) and (Bf16, float).
+template <class X, class Y>
+void gemm(const GemmArgs<X, Y>& args, Stream& stream);
+template <class X, class Y>
+void grouped_gemm(const GroupedGemmArgs<X, Y>& args, Stream& stream);
+
+}  // namespace cheetah::gpu

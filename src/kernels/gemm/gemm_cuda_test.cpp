@@ -1,0 +1,198 @@
+#include "kernels/gemm/gemm_cuda.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/device_case.h"
+#include "kernels/gemm/gemm_case.h"
+
+namespace cheetah::gpu {
+namespace {
+
+constexpr DType kTypes[] = {DType::kF32,    DType::kF16,  DType::kBF16, DType::kF64,  DType::kF8E4M3,
+                            DType::kF8E5M2, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+                            DType::kQ8_0,   DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kMXFP4};
+
+template <class Types>
+class GemmCuda : public testing::Test {};
+template <class First, class Second>
+struct Pair {
+  using X = First;
+  using Y = Second;
+};
+using Pairs = testing::Types<Pair<float, float>, Pair<Bf16, Bf16>, Pair<Bf16, float>>;
+TYPED_TEST_SUITE(GemmCuda, Pairs);
+
+// Outputs may differ from the exact sum by gamma(k) on the magnitudes and by the rounding of y.
+template <class Y>
+void expect_product(const std::vector<float>& actual, const cheetah::GemmArgs& exact) {
+  const std::vector<double> bounds = gemm_error_bounds(exact, Precision::kExact);
+  for (int64_t i = 0; i < exact.m; ++i)
+    for (int64_t row = 0; row < exact.w.rows; ++row) {
+      const double expected = exact.y[i * exact.y_stride + row];
+      const double got = actual[static_cast<size_t>(i * exact.y_stride + row)];
+      const double bound =
+          bounds[static_cast<size_t>(i * exact.w.rows + row)] + rounding_of<Y>() * std::abs(expected);
+      ASSERT_LE(std::abs(got - expected), bound) << "row " << i << ", output " << row;
+    }
+}
+
+template <class X, class Y>
+void check_product(DType dtype, int64_t m, int64_t rows, int64_t cols, bool with_bias) {
+  SCOPED_TRACE(testing::Message() << name_of(dtype) << " " << m << "x" << rows << "x" << cols);
+  GemmCase host = make_gemm_case(dtype, m, rows, cols, 5);
+  host.x = rounded_to<X>(host.x);
+  host.args.x = host.x.data();
+  if (!with_bias) host.args.bias = nullptr;
+  gemm_reference(host.args);
+  DeviceCase device;
+  const cheetah::GemmArgs& exact = host.args;
+  GemmArgs<X, Y> args{.x = device.upload(numbers_as<X>(host.x)),
+                      .x_stride = exact.x_stride,
+                      .m = m,
+                      .w = exact.w,
+                      .bias = with_bias ? device.upload(host.bias) : nullptr,
+                      .y = nullptr,
+                      .y_stride = exact.y_stride};
+  args.w.data = device.upload_bytes(exact.w.data, rows * row_bytes(dtype, cols));
+  for (const auto& variant : gemm_variants<X, Y>()) {
+    if (!variant.fits(args, device.stream().device())) continue;
+    SCOPED_TRACE(variant.name);
+    args.y = device.template poisoned<Y>(m * exact.y_stride);
+    variant.run(args, device.stream());
+    expect_product<Y>(device.take(args.y, m * exact.y_stride), exact);
+  }
+}
+
+TYPED_TEST(GemmCuda, EveryVariantEqualsTheReferenceForEveryWeightType) {
+  for (const DType dtype : kTypes) {
+    check_product<typename TypeParam::X, typename TypeParam::Y>(dtype, 3, 70, 512, true);
+    check_product<typename TypeParam::X, typename TypeParam::Y>(dtype, 65, 33, 256, false);
+  }
+}
+
+TYPED_TEST(GemmCuda, EveryVariantEqualsTheReferenceOnRaggedAndLargeShapes) {
+  using X = typename TypeParam::X;
+  using Y = typename TypeParam::Y;
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    check_product<X, Y>(dtype, 1, 1, 1, true);
+    check_product<X, Y>(dtype, 1, 257, 33, false);
+    check_product<X, Y>(dtype, 130, 100, 7, true);
+    check_product<X, Y>(dtype, 300, 520, 1024, true);
+  }
+}
+
+TYPED_TEST(GemmCuda, AnEmptyProductWritesNothing) {
+  DeviceCase device;
+  gemm<typename TypeParam::X, typename TypeParam::Y>({}, device.stream());
+  grouped_gemm<typename TypeParam::X, typename TypeParam::Y>({}, device.stream());
+  device.stream().wait();
+}
+
+// A matrix of no inputs gives the bias alone.
+TEST(GemmCudaEdges, NoInputsGiveTheBias) {
+  DeviceCase device;
+  const std::vector<float> bias = {1, 2, 3};
+  float* y = device.poisoned<float>(6);
+  gemm<float, float>(
+      {.x = device.upload(std::vector<float>{0.f}),
+       .x_stride = 0,
+       .m = 2,
+       .w = {.dtype = DType::kF32, .rows = 3, .cols = 0, .data = device.upload_bytes(nullptr, 0)},
+       .bias = device.upload(bias),
+       .y = y,
+       .y_stride = 3},
+      device.stream());
+  EXPECT_EQ(device.take(y, 6), (std::vector<float>{1, 2, 3, 1, 2, 3}));
+}
+
+struct Experts {
+  std::vector<GemmCase> cases;  // each expert's rows of x and y
+  std::vector<const std::byte*> data;
+  std::vector<const float*> biases;
+};
+
+Experts make_experts(DeviceCase& device, DType dtype, const std::vector<int64_t>& counts, int64_t rows,
+                     int64_t cols) {
+  Experts experts;
+  for (size_t e = 0; e < counts.size(); ++e) {
+    experts.cases.push_back(make_gemm_case(dtype, counts[e], rows, cols, 100 + e));
+    experts.data.push_back(device.upload_bytes(experts.cases[e].args.w.data, rows * row_bytes(dtype, cols)));
+    experts.biases.push_back(device.upload(experts.cases[e].bias));
+  }
+  return experts;
+}
+
+TYPED_TEST(GemmCuda, EachExpertTakesItsOwnRows) {
+  using X = typename TypeParam::X;
+  using Y = typename TypeParam::Y;
+  const std::vector<int64_t> counts = {0, 3, 70, 0, 1};
+  for (const DType dtype : {DType::kBF16, DType::kQ4_K}) {
+    DeviceCase device;
+    Experts experts = make_experts(device, dtype, counts, 90, 256);
+    std::vector<float> x;
+    std::vector<int32_t> offsets = {0};
+    for (GemmCase& expert : experts.cases) {
+      expert.x = rounded_to<X>(expert.x);
+      expert.args.x = expert.x.data();
+      x.insert(x.end(), expert.x.begin(), expert.x.end());
+      offsets.push_back(offsets.back() + static_cast<int32_t>(expert.args.m));
+      gemm_reference(expert.args);
+    }
+    const cheetah::GemmArgs& any = experts.cases[0].args;
+    Y* y = device.template poisoned<Y>(offsets.back() * any.y_stride);
+    grouped_gemm<X, Y>({.x = device.upload(numbers_as<X>(x)),
+                        .x_stride = any.x_stride,
+                        .rows = offsets.back(),
+                        .w = {.dtype = dtype,
+                              .count = std::ssize(counts),
+                              .rows = any.w.rows,
+                              .cols = any.w.cols,
+                              .data = device.upload(experts.data),
+                              .biases = device.upload(experts.biases)},
+                        .offsets = device.upload(offsets),
+                        .y = y,
+                        .y_stride = any.y_stride},
+                       device.stream());
+    const std::vector<float> all = device.take(y, offsets.back() * any.y_stride);
+    for (size_t e = 0; e < counts.size(); ++e) {
+      const auto begin = all.begin() + offsets[e] * any.y_stride;
+      expect_product<Y>({begin, begin + counts[e] * any.y_stride}, experts.cases[e].args);
+    }
+  }
+}
+
+TYPED_TEST(GemmCuda, EveryHeadTakesItsPartOfEveryRow) {
+  using X = typename TypeParam::X;
+  using Y = typename TypeParam::Y;
+  constexpr int64_t kHeads = 3, kRows = 5, kOut = 20, kIn = 32;
+  DeviceCase device;
+  Experts heads = make_experts(device, DType::kF32, std::vector<int64_t>(kHeads, kRows), kOut, kIn);
+  const std::vector<float> x = rounded_to<X>(normal_numbers(kRows * kHeads * kIn, 8));
+  Y* y = device.template poisoned<Y>(kRows * kHeads * kOut);
+  grouped_gemm<X, Y>({.x = device.upload(numbers_as<X>(x)),
+                      .x_stride = kHeads * kIn,
+                      .x_step = kIn,
+                      .rows = kRows,
+                      .w = {.dtype = DType::kF32,
+                            .count = kHeads,
+                            .rows = kOut,
+                            .cols = kIn,
+                            .data = device.upload(heads.data)},
+                      .y = y,
+                      .y_stride = kHeads * kOut,
+                      .y_step = kOut},
+                     device.stream());
+  const std::vector<float> all = device.take(y, kRows * kHeads * kOut);
+  std::vector<float> expected(all.size(), std::nanf(""));
+  for (int64_t h = 0; h < kHeads; ++h)
+    gemm_reference({.x = x.data() + h * kIn,
+                    .x_stride = kHeads * kIn,
+                    .m = kRows,
+                    .w = heads.cases[static_cast<size_t>(h)].args.w,
+                    .y = expected.data() + h * kOut,
+                    .y_stride = kHeads * kOut});
+  expect_close(all.data(), expected.data(), std::ssize(all), 1e-4, rounding_of<Y>());
+}
+
+}  // namespace
+}  // namespace cheetah::gpu

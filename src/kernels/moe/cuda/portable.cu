@@ -1,0 +1,190 @@
+// Which experts a token goes to (one warp a token, its scores in shared memory), the order that puts each
+// expert's tokens side by side (one block; one thread an expert walks the choices, so that the order never
+// varies), and the weighted sum. bytes  logits once, ids once an expert's warp from the caches    bound
+// latency: these are small
+#include "base/error.h"
+#include "gpu/launch.cuh"
+#include "kernels/cuda/numbers.cuh"
+#include "kernels/cuda/reduce.cuh"
+#include "kernels/moe/moe_cuda.h"
+
+namespace cheetah::gpu {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ float never() { return __int_as_float(static_cast<int>(0xFF800000u)); }  // minus infinity
+
+__device__ int lane() { return static_cast<int>(threadIdx.x); }
+
+// values = softmax(values) over the warp.
+__device__ void warp_softmax(float* values, int count) {
+  float peak = never(), sum = 0.f;
+  for (int i = lane(); i < count; i += kWarpSize) peak = fmaxf(peak, values[i]);
+  peak = warp_max(peak);
+  for (int i = lane(); i < count; i += kWarpSize) sum += values[i] = expf(values[i] - peak);
+  sum = warp_sum(sum);
+  for (int i = lane(); i < count; i += kWarpSize) values[i] /= sum;
+  __syncwarp();
+}
+
+// The best of `values` not yet taken, ties to the lower index; marks it taken.
+__device__ int take_best(const float* values, bool* taken, int count) {
+  float best = never();
+  int at = count;
+  for (int i = lane(); i < count; i += kWarpSize) {
+    const float value = isnan(values[i]) ? never() : values[i];
+    if (!taken[i] && (at == count || value > best)) {
+      best = value;
+      at = i;
+    }
+  }
+  for (int step = kWarpSize / 2; step > 0; step /= 2) {
+    const float other = __shfl_xor_sync(kWholeWarp, best, step);
+    const int other_at = __shfl_xor_sync(kWholeWarp, at, step);
+    if (other_at < count && (at == count || other > best || (other == best && other_at < at))) {
+      best = other;
+      at = other_at;
+    }
+  }
+  if (lane() == 0) taken[at] = true;
+  __syncwarp();
+  return at;
+}
+
+__device__ float group_score(const RouterArgs& args, const float* choice, int size) {
+  float best = never(), second = never();
+  for (int i = 0; i < size; ++i) {
+    second = fmaxf(second, fminf(best, choice[i]));
+    best = fmaxf(best, choice[i]);
+  }
+  return args.group_score_top2 && size > 1 ? best + second : best;
+}
+
+// Experts of groups outside the best top_groups are out.
+__device__ void mask_groups(const RouterArgs& args, float* choice, float* group_scores, bool* kept) {
+  const int groups = static_cast<int>(args.groups), size = static_cast<int>(args.experts) / groups;
+  for (int g = lane(); g < groups; g += kWarpSize) {
+    group_scores[g] = group_score(args, choice + g * size, size);
+    kept[g] = false;
+  }
+  __syncwarp();
+  for (int i = 0; i < args.top_groups; ++i) take_best(group_scores, kept, groups);
+  for (int i = lane(); i < args.experts; i += kWarpSize)
+    if (!kept[i / size]) choice[i] = never();
+  __syncwarp();
+}
+
+// weights [top_k] of one token from the scores of its experts.
+__device__ void weigh(const RouterArgs& args, float* weights) {
+  const int top_k = static_cast<int>(args.top_k);
+  if (args.score == RouterScore::kSoftmaxOfTopK) warp_softmax(weights, top_k);
+  float sum = 0.f;
+  for (int i = lane(); i < top_k; i += kWarpSize) sum += weights[i];
+  sum = warp_sum(sum) + args.normalize_floor;
+  for (int i = lane(); i < top_k; i += kWarpSize)
+    weights[i] *= args.normalize ? args.scale / sum : args.scale;
+}
+
+// Shared memory: scores, choice, group scores as floats, then a flag an expert.
+__global__ __launch_bounds__(kWarpSize) void route_token(const RouterArgs args, int32_t* ids,
+                                                         float* weights) {
+  extern __shared__ float shared[];
+  const int experts = static_cast<int>(args.experts), top_k = static_cast<int>(args.top_k);
+  float *scores = shared, *choice = scores + experts, *group_scores = choice + experts;
+  bool* taken = reinterpret_cast<bool*>(group_scores + args.groups);
+  const float* logits = args.logits + blockIdx.x * args.experts;
+  for (int i = lane(); i < experts; i += kWarpSize)
+    scores[i] = args.score == RouterScore::kSigmoid ? 1.f / (1.f + expf(-logits[i])) : logits[i];
+  __syncwarp();
+  if (args.score == RouterScore::kSoftmax) warp_softmax(scores, experts);
+  for (int i = lane(); i < experts; i += kWarpSize)
+    choice[i] = scores[i] + (args.selection_bias ? args.selection_bias[i] : 0.f);
+  __syncwarp();
+  if (args.groups > 1) mask_groups(args, choice, group_scores, taken);
+  for (int i = lane(); i < experts; i += kWarpSize) taken[i] = false;
+  __syncwarp();
+  ids += blockIdx.x * args.top_k;
+  weights += blockIdx.x * args.top_k;
+  for (int i = 0; i < top_k; ++i) {
+    const int best = take_best(choice, taken, experts);
+    if (lane() == 0) {
+      ids[i] = best;
+      weights[i] = scores[best];
+    }
+  }
+  __syncwarp();
+  weigh(args, weights);
+}
+
+// Shared memory: [experts + 1] counts.
+__global__ __launch_bounds__(kThreads) void sort_choices(const int32_t* ids, int64_t count, int64_t experts,
+                                                         ExpertOrder order) {
+  extern __shared__ int32_t begins[];
+  for (int64_t e = threadIdx.x; e <= experts; e += kThreads) begins[e] = 0;
+  __syncthreads();
+  for (int64_t i = threadIdx.x; i < count; i += kThreads) atomicAdd(&begins[ids[i] + 1], 1);
+  __syncthreads();
+  if (threadIdx.x == 0)
+    for (int64_t e = 0; e < experts; ++e) begins[e + 1] += begins[e];
+  __syncthreads();
+  for (int64_t e = threadIdx.x; e <= experts; e += kThreads) order.offsets[e] = begins[e];
+  for (int64_t e = threadIdx.x; e < experts; e += kThreads) {
+    int32_t row = begins[e];
+    for (int64_t i = 0; i < count; ++i) {
+      if (ids[i] != e) continue;
+      order.source[row] = static_cast<int32_t>(i);
+      order.row_of[i] = row++;
+    }
+  }
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void combine(const CombineArgs<T> args) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t token = i / args.cols, col = i % args.cols;
+  if (token >= args.tokens) return;
+  float sum = widen(args.y[i]);
+  for (int64_t at = token * args.top_k; at < (token + 1) * args.top_k; ++at)
+    sum += args.weights[at] * widen(args.out[args.row_of[at] * args.cols + col]);
+  args.y[i] = narrow<T>(sum);
+}
+
+}  // namespace
+
+void route(const RouterArgs& args, int32_t* ids, float* weights, Stream& stream) {
+  CHEETAH_ASSERT(args.top_k <= args.experts, "route: more choices than experts");
+  CHEETAH_ASSERT(args.groups >= 1 && args.experts % args.groups == 0 && args.top_groups <= args.groups,
+                 "route: groups are equal");
+  const int64_t shared =
+      (2 * args.experts + args.groups) * static_cast<int64_t>(sizeof(float)) + args.experts;
+  launch({.kernel = "route",
+          .grid = {args.tokens},
+          .block = {kWarpSize},
+          .shared_bytes = shared,
+          .numbers = {args.tokens, args.experts, args.top_k, args.groups}},
+         stream, route_token, args, ids, weights);
+}
+
+void order_by_expert(const int32_t* ids, int64_t count, int64_t experts, const ExpertOrder& order,
+                     Stream& stream) {
+  launch({.kernel = "order_by_expert",
+          .block = {kThreads},
+          .shared_bytes = (experts + 1) * static_cast<int64_t>(sizeof(int32_t)),
+          .numbers = {count, experts}},
+         stream, sort_choices, ids, count, experts, order);
+}
+
+template <class T>
+void combine_experts(const CombineArgs<T>& args, Stream& stream) {
+  launch({.kernel = "combine_experts",
+          .grid = {(args.tokens * args.cols + kThreads - 1) / kThreads},
+          .block = {kThreads},
+          .numbers = {args.tokens, args.top_k, args.cols}},
+         stream, combine<T>, args);
+}
+
+template void combine_experts<float>(const CombineArgs<float>&, Stream&);
+template void combine_experts<Bf16>(const CombineArgs<Bf16>&, Stream&);
+
+}  // namespace cheetah::gpu

@@ -1,0 +1,120 @@
+#include "serve/trace.h"
+
+#include <openssl/rand.h>
+
+#include <algorithm>
+
+#include "base/format.h"
+
+namespace cheetah {
+namespace {
+
+bool is_lower_hex(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+bool all_zero(std::string_view text) { return text.find_first_not_of('0') == std::string_view::npos; }
+
+Json attribute(std::string_view key, Json value) { return {{"key", key}, {"value", std::move(value)}}; }
+
+Json text(std::string_view key, std::string_view value) { return attribute(key, {{"stringValue", value}}); }
+// OTLP's JSON writes 64-bit integers as strings.
+Json integer(std::string_view key, int64_t value) {
+  return attribute(key, {{"intValue", std::to_string(value)}});
+}
+Json number(std::string_view key, double value) { return attribute(key, {{"doubleValue", value}}); }
+Json flag(std::string_view key, bool value) { return attribute(key, {{"boolValue", value}}); }
+
+void add_request(Json& list, const TracedRequest& request) {
+  if (request.operation.empty()) return;  // refused before it was understood
+  list.push_back(text("gen_ai.operation.name", request.operation));
+  list.push_back(text("gen_ai.provider.name", "cheetah"));
+  list.push_back(text("gen_ai.request.model", request.model));
+  list.push_back(text("gen_ai.response.model", request.model));
+  list.push_back(flag("gen_ai.request.stream", request.stream));
+  if (request.operation == "embeddings") return;
+  list.push_back(integer("gen_ai.request.max_tokens", request.max_tokens));
+  list.push_back(integer("gen_ai.request.choice.count", request.choices));
+  list.push_back(number("gen_ai.request.temperature", request.temperature));
+  list.push_back(number("gen_ai.request.top_p", request.top_p));
+  if (request.top_k > 0) list.push_back(integer("gen_ai.request.top_k", request.top_k));
+  list.push_back(integer("gen_ai.request.seed", static_cast<int64_t>(request.seed)));
+}
+
+Json attributes(const TraceRecord& record, const TraceResource& resource) {
+  Json list = Json::array();
+  list.push_back(text("http.request.method", "POST"));
+  list.push_back(text("http.route", record.route));
+  list.push_back(integer("http.response.status_code", record.status));
+  list.push_back(text("server.address", resource.server_address));
+  list.push_back(integer("server.port", resource.server_port));
+  list.push_back(text("cheetah.request.id", record.request_id));
+  add_request(list, record.request);
+  if (!record.error_code.empty()) list.push_back(text("error.type", record.error_code));
+  if (record.finish.empty()) return list;
+  list.push_back(attribute("gen_ai.response.finish_reasons",
+                           {{"arrayValue", {{"values", Json::array({{{"stringValue", record.finish}}})}}}}));
+  list.push_back(integer("gen_ai.usage.input_tokens", record.prompt_tokens));
+  list.push_back(integer("gen_ai.usage.output_tokens", record.completion_tokens));
+  list.push_back(integer("gen_ai.usage.cache_read.input_tokens", record.cached_tokens));
+  if (record.first_token_unix_ns > 0)
+    list.push_back(number("gen_ai.response.time_to_first_chunk",
+                          static_cast<double>(record.first_token_unix_ns - record.start_unix_ns) / 1e9));
+  return list;
+}
+
+Json span(const TraceRecord& record, const TraceResource& resource) {
+  constexpr int kServer = 2, kError = 2;
+  const TracedRequest& request = record.request;
+  Json out = {
+      {"traceId", record.context.trace_id},
+      {"spanId", random_hex(8)},
+      {"name", request.operation.empty() ? "POST " + record.route : request.operation + " " + request.model},
+      {"kind", kServer},
+      {"startTimeUnixNano", std::to_string(record.start_unix_ns)},
+      {"endTimeUnixNano", std::to_string(record.end_unix_ns)},
+      {"attributes", attributes(record, resource)},
+      {"status", record.status >= 500 ? Json{{"code", kError}} : Json::object()}};
+  if (!record.context.parent_id.empty()) out["parentSpanId"] = record.context.parent_id;
+  if (record.first_token_unix_ns > 0)
+    out["events"] = Json::array(
+        {{{"name", "first_token"}, {"timeUnixNano", std::to_string(record.first_token_unix_ns)}}});
+  return out;
+}
+
+}  // namespace
+
+std::string random_hex(size_t bytes) {
+  std::vector<unsigned char> raw(bytes);
+  RAND_bytes(raw.data(), static_cast<int>(bytes));
+  std::string out;
+  for (const unsigned char byte : raw) out += format("{:02x}", byte);
+  return out;
+}
+
+// 00-<trace id>-<parent id>-<flags>; later versions may add fields.
+std::optional<TraceContext> parse_traceparent(std::string_view header) {
+  constexpr size_t kLength = 55;
+  if (header.size() < kLength || header[2] != '-' || header[35] != '-' || header[52] != '-')
+    return std::nullopt;
+  const std::string_view version = header.substr(0, 2), trace = header.substr(3, 32),
+                         parent = header.substr(36, 16), flags = header.substr(53, 2);
+  if (!is_lower_hex(version) || !is_lower_hex(trace) || !is_lower_hex(parent) || !is_lower_hex(flags))
+    return std::nullopt;
+  if (version == "ff" || all_zero(trace) || all_zero(parent)) return std::nullopt;
+  if (header.size() > kLength && (version == "00" || header[kLength] != '-')) return std::nullopt;
+  const bool sampled = std::string_view("13579bdf").find(flags[1]) != std::string_view::npos;
+  return TraceContext{std::string(trace), std::string(parent), sampled};
+}
+
+std::string otlp_body(const std::vector<TraceRecord>& records, const TraceResource& resource) {
+  Json spans = Json::array();
+  for (const TraceRecord& record : records) spans.push_back(span(record, resource));
+  const Json about = Json::array(
+      {text("service.name", resource.service_name), text("service.version", resource.service_version)});
+  const Json scope = {{"scope", {{"name", "cheetah"}}}, {"spans", std::move(spans)}};
+  return dump_json({{"resourceSpans", Json::array({{{"resource", {{"attributes", about}}},
+                                                    {"scopeSpans", Json::array({scope})}}})}});
+}
+
+}  // namespace cheetah

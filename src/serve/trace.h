@@ -1,0 +1,54 @@
+#pragma once
+// One span a call, in the words of OpenTelemetry: who called (W3C trace context), what was asked, what it
+// took.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+
+namespace cheetah {
+
+struct TraceContext {
+  std::string trace_id;   // 32 hex digits
+  std::string parent_id;  // 16, or "" for the first span of a trace
+  bool sampled = true;    // the caller wants it recorded
+};
+
+// Of a traceparent header; nullopt when it is malformed, and a new trace begins.
+std::optional<TraceContext> parse_traceparent(std::string_view header);
+std::string random_hex(size_t bytes);  // a new id
+
+// What a generation asked for, as far as a trace tells it. Never its text.
+struct TracedRequest {
+  std::string operation;  // chat, text_completion, embeddings …
+  std::string model;
+  int64_t max_tokens = 0;
+  double temperature = 0, top_p = 1;
+  int64_t top_k = 0, choices = 1;
+  uint64_t seed = 0;
+  bool stream = false;
+};
+
+struct TraceRecord {
+  TraceContext context;
+  TracedRequest request;
+  std::string request_id, route, finish, error_code;
+  int status = 0;
+  int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+  int64_t start_unix_ns = 0, end_unix_ns = 0, first_token_unix_ns = 0;  // the last 0: there was none
+};
+
+struct TraceResource {
+  std::string service_name = "cheetah";
+  std::string service_version;
+  std::string server_address;
+  int server_port = 0;
+};
+
+// The body of an OTLP/HTTP export in JSON.
+std::string otlp_body(const std::vector<TraceRecord>& records, const TraceResource& resource);
+
+}  // namespace cheetah

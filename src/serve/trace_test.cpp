@@ -1,0 +1,79 @@
+#include "serve/trace.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "serve/trace_exporter.h"
+
+namespace cheetah {
+namespace {
+
+TEST(TraceParent, IsReadAsTheStandardSays) {
+  const auto context = parse_traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+  ASSERT_TRUE(context);
+  EXPECT_EQ(context->trace_id, "0af7651916cd43dd8448eb211c80319c");
+  EXPECT_EQ(context->parent_id, "b7ad6b7169203331");
+  EXPECT_TRUE(context->sampled);
+  EXPECT_FALSE(parse_traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")->sampled);
+  EXPECT_TRUE(parse_traceparent("01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more"));
+}
+
+TEST(TraceParent, BeginsANewTraceWhenMalformed) {
+  for (const char* bad : {"", "00", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
+                          "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+                          "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+                          "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+                          "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+                          "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
+                          "00-0af7651916cd43dd8448eb211c80319c_b7ad6b7169203331-01"})
+    EXPECT_FALSE(parse_traceparent(bad)) << bad;
+}
+
+TEST(Otlp, SaysWhatACallWas) {
+  TraceRecord record;
+  record.context = {"0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"};
+  record.request = {.operation = "chat", .model = "cub", .max_tokens = 9, .temperature = 0.5};
+  record.route = "/v1/chat/completions";
+  record.status = 200;
+  record.finish = "stop";
+  record.prompt_tokens = 3;
+  record.start_unix_ns = 1'000'000'000;
+  record.first_token_unix_ns = 1'250'000'000;
+  record.end_unix_ns = 2'000'000'000;
+  const Json body = Json::parse(
+      otlp_body({record}, {.service_version = "1", .server_address = "127.0.0.1", .server_port = 8000}));
+  const Json& span = body["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+  EXPECT_EQ(span["traceId"], record.context.trace_id);
+  EXPECT_EQ(span["parentSpanId"], record.context.parent_id);
+  EXPECT_EQ(span["spanId"].get<std::string>().size(), 16u);
+  EXPECT_EQ(span["name"], "chat cub");
+  EXPECT_EQ(span["endTimeUnixNano"], "2000000000");
+  std::map<std::string, Json> attributes;
+  for (const Json& each : span["attributes"]) attributes[each["key"]] = each["value"];
+  EXPECT_EQ(attributes["gen_ai.operation.name"]["stringValue"], "chat");
+  EXPECT_EQ(attributes["gen_ai.usage.input_tokens"]["intValue"], "3");
+  EXPECT_EQ(attributes["gen_ai.request.temperature"]["doubleValue"], 0.5);
+  EXPECT_EQ(attributes["gen_ai.response.time_to_first_chunk"]["doubleValue"], 0.25);
+  EXPECT_EQ(attributes["http.response.status_code"]["intValue"], "200");
+}
+
+TEST(Otlp, ReadsEndpoints) {
+  const OtlpEndpoint plain = parse_otlp_endpoint("http://collector");
+  EXPECT_EQ(plain.host + " " + plain.port + " " + plain.path, "collector 4318 /v1/traces");
+  const OtlpEndpoint full = parse_otlp_endpoint("http://[::1]:99/a/b");
+  EXPECT_EQ(full.host + " " + full.port + " " + full.path, "::1 99 /a/b");
+  for (const char* bad :
+       {"", "collector:4318", "https://collector", "http://", "http://a:b", "http://a:123456", "http://a b"})
+    EXPECT_THROW(parse_otlp_endpoint(bad), UsageError) << bad;
+}
+
+TEST(TraceExporter, LosesSpansAndNothingElseWhenNobodyListens) {
+  EventLog log({.level = LogLevel::kOff});
+  TraceExporter exporter({"127.0.0.1", "1", "/v1/traces"}, {}, log);
+  for (int i = 0; i < 10'000; ++i) exporter.add({});
+  EXPECT_GT(exporter.num_lost(), 0);
+  EXPECT_EQ(exporter.num_sent(), 0);
+}
+
+}  // namespace
+}  // namespace cheetah
