@@ -12,8 +12,9 @@ namespace {
 constexpr int64_t kUnlearnedChunk = 64;
 // Prompts go on however slow the decodes are: by as many tokens as a tile of the matrix products holds.
 constexpr int64_t kLeastChunk = 8;
-// Steps vary: aiming a little low keeps the slow ones near the target.
-constexpr double kAim = 0.9;
+// Steps vary: aiming a little low keeps the slow ones near the target, and lower where they vary more, so
+// that few take a fifth longer than they should.
+constexpr double kAim = 0.9, kLowestAim = 0.5, kTolerated = 1.15;
 // With no one decoding, only newcomers and cancellations wait for the step's end.
 constexpr double kAloneTargetFactor = 4;
 
@@ -34,7 +35,7 @@ class Planner {
     for (const RunningSequence& sequence : state_.running) num_running_ += sequence.num_sequences;
     for (const int64_t index : plan_.running_order) plan_decode(index);
     const double factor = plan_.decodes.empty() ? kAloneTargetFactor : 1;
-    target_s_ = kAim * factor * config_.step_target_s;
+    target_s_ = std::clamp(kTolerated / state_.time.late, kLowestAim, kAim) * factor * config_.step_target_s;
     for (const int64_t index : plan_.running_order)
       if (!plan_prefill(index)) break;
     plan_admissions();
