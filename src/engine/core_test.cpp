@@ -94,11 +94,21 @@ TEST(EngineCore, LogprobsAreTheSameBytesAtEveryBatchSizeAndOrderOfArrival) {
     requests[i].sampling.temperature = i % 2 ? 0.8f : 0.f;
     requests[i].seed = i;
   }
+  struct Way {
+    int sequences, tokens;
+    bool reversed;
+    int64_t pages = 200;
+    Preemption preemption = Preemption::kRecompute;
+  };
   std::vector<std::map<int, std::vector<float>>> first;
-  for (const auto& [sequences, tokens, reversed] :
-       {std::tuple(1, 16, false), std::tuple(4, 64, true), std::tuple(16, 300, false)}) {
+  for (const auto& [sequences, tokens, reversed, pages, preemption] :
+       {Way{1, 16, false}, Way{4, 64, true}, Way{16, 300, false}, Way{8, 24, true, 26},
+        Way{8, 40, false, 26, Preemption::kSwap}}) {
     config.max_sequences = std::max(sequences, 4);
     config.max_batch_tokens = tokens;
+    config.max_context = 150;
+    config.kv_bytes = pages * 8 * kv_bytes_per_token(small_model()->traits(), config.kv_dtype);
+    config.preemption = preemption;
     CoreDriver driver(config);
     std::vector<RequestId> ids(requests.size());
     for (size_t k = 0; k < requests.size(); ++k) {
@@ -113,7 +123,9 @@ TEST(EngineCore, LogprobsAreTheSameBytesAtEveryBatchSizeAndOrderOfArrival) {
       for (const auto& [choice, result] : driver.received[id].choices) all.back()[choice] = result.logprobs;
     }
     if (first.empty()) first = all;
-    ASSERT_EQ(all, first) << sequences << " sequences";
+    ASSERT_EQ(all, first) << sequences << " sequences, " << pages << " pages";
+    EXPECT_GT(driver.core.stats().prefix_hits, 0u);
+    EXPECT_EQ(driver.core.stats().preemptions > 0, pages == 26);
   }
 }
 
