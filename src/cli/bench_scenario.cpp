@@ -8,6 +8,7 @@
 #include "cli/bench_report.h"
 #include "cli/json_file.h"
 #include "cli/output.h"
+#include "engine/constrained_scenario.h"
 #include "engine/scenario.h"
 
 namespace cheetah {
@@ -147,16 +148,39 @@ Report measure_prefix(const std::shared_ptr<const Model>& model, const ScenarioO
           {{"prefix_cache", json}}};
 }
 
+Report measure_constrained(Engine& engine, const ScenarioOptions& options) {
+  const ConstrainedResult result =
+      run_constrained(engine, {.max_tokens = std::min<int64_t>(700, engine.config().max_context - 8),
+                               .seed = static_cast<uint64_t>(options.repeats)});
+  return {
+      format(
+          "{} of {} generations under {} schemas are valid\n{} tokens, masks {:.2f} % of the time of steps "
+          "({} tokens in the vocabulary)\n{}",
+          result.valid, result.generations, result.num_schemas, result.tokens, 100 * result.mask_share(),
+          engine.model().traits().vocab, result.first_failure.empty() ? "" : result.first_failure + "\n"),
+      {{"generations", result.generations},
+       {"valid", result.valid},
+       {"schemas", result.num_schemas},
+       {"tokens", result.tokens},
+       {"vocabulary", engine.model().traits().vocab},
+       {"step_seconds", result.step_seconds},
+       {"mask_seconds", result.mask_seconds},
+       {"mask_share", result.mask_share()}}};
+}
+
 Report measure(const std::shared_ptr<const Model>& model, const ScenarioOptions& options) {
   if (options.name == "prefix-heavy") return measure_prefix(model, options);
   Engine engine(model, config_of(options));
   engine.warm_up();
+  if (options.name == "constrained") return measure_constrained(engine, options);
   return options.name == "streams" ? measure_streams(engine, options) : measure_long_prompt(engine, options);
 }
 
 }  // namespace
 
-std::vector<std::string> scenario_names() { return {"streams", "long-prompt", "prefix-heavy"}; }
+std::vector<std::string> scenario_names() {
+  return {"streams", "long-prompt", "prefix-heavy", "constrained"};
+}
 
 int run_scenario(const ScenarioOptions& options) {
   JsonFile file(options.json);

@@ -272,6 +272,7 @@ void EngineCore::observe_step(EngineTime begin, EngineTime end) {
   const double seconds = seconds_between(begin, end);
   learner_.observe(shape_, seconds);
   ++stats_.steps;
+  stats_.step_seconds += seconds;
   stats_.last_step_ms = seconds * 1000;
   stats_.last_batch_tokens = shape_.tokens;
   stats_.last_batch_sequences = std::ssize(works_);

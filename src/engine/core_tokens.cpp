@@ -90,8 +90,10 @@ void EngineCore::add_job(Sequence& sequence, std::span<const float> logits) {
   job.choice = sequence.choice;
   job.end_ids = sequence.request->end_ids;
   if (sequence.grammar) {
+    const auto begin = std::chrono::steady_clock::now();
     sequence.mask.resize((logits.size() + 63) / 64);
     sequence.grammar->fill_mask(sequence.mask);
+    stats_.mask_seconds += seconds_between(begin, std::chrono::steady_clock::now());
     job.mask = sequence.mask;
   }
   jobs_.push_back(std::move(job));

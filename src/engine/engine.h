@@ -41,7 +41,8 @@ struct EngineStats {
   uint64_t prefix_queries = 0, prefix_hits = 0, preemptions = 0;  // queries and hits in tokens
   uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_deadline = 0,
            finished_error = 0;
-  double drain_tokens_per_s = 0;  // recent rate at which work leaves the queue
+  double drain_tokens_per_s = 0;              // recent rate at which work leaves the queue
+  double step_seconds = 0, mask_seconds = 0;  // spent in steps; of that, on the masks of grammars
   double last_step_ms = 0;
   int64_t last_batch_tokens = 0, last_batch_sequences = 0;
   Histogram ttft_s, itl_s, tpot_s, e2e_s, queue_s, prefill_s, decode_s, step_tokens, prompt_lengths,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/constrained_scenario.h"
 #include "engine/core_fixture.h"
 
 namespace cheetah {
@@ -49,6 +50,19 @@ TEST(Scenario, PrefixHeavyLoadFindsItsPrefixCached) {
     ASSERT_EQ(traces.size(), 6u);
     for (size_t i = 2; i < traces.size(); ++i) EXPECT_EQ(traces[i].cached_tokens, cached ? 64 : 0);
   }
+}
+
+TEST(Scenario, GenerationsUnderEverySchemaAreValid) {
+  EngineConfig config = scenario_config();
+  config.max_context = 800;
+  config.kv_bytes = 0;
+  config.max_batch_tokens = 512;
+  Engine engine(small_model(), config);
+  const ConstrainedResult result = run_constrained(engine, {.generations = 100, .seed = 3});
+  EXPECT_EQ(result.num_schemas, 20);
+  EXPECT_EQ(result.valid, 100) << result.first_failure;
+  EXPECT_GT(result.mask_seconds, 0);
+  EXPECT_GT(result.step_seconds, result.mask_seconds);
 }
 
 TEST(Scenario, GapsAreCountedWhereTheyEnd) {

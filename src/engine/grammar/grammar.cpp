@@ -5,8 +5,9 @@
 namespace cheetah {
 
 GrammarTables::GrammarTables(std::shared_ptr<const GrammarProgram> program)
-    : program_(std::move(program)),
-      masks_(std::make_shared<TokenMasks>(program_->automaton(), program_->vocabulary())) {}
+    : program_(std::move(program)), masks_(program_->take_warm_masks()) {
+  if (!masks_) masks_ = std::make_shared<TokenMasks>(program_->automaton(), program_->vocabulary());
+}
 
 const std::shared_ptr<TokenMasks>& GrammarTables::masks() {
   if (masks_->full()) masks_ = std::make_shared<TokenMasks>(program_->automaton(), program_->vocabulary());

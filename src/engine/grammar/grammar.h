@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/published.h"
 #include "engine/grammar/automaton.h"
 #include "engine/grammar/limits.h"
 #include "engine/grammar/token_masks.h"
@@ -55,9 +56,17 @@ class GrammarProgram {
   const Automaton& automaton() const { return automaton_; }
   const TokenVocabulary& vocabulary() const { return *vocabulary_; }
 
+  // Finds out that no first token exists, or that choosing one takes too long (throws Error), and computes
+  // the masks of likely states, so that the first steps of a request find them ready. Compiling ends with it.
+  void warm(CompileBudget& budget);
+  // The masks computed so far, for the first who asks; nothing for others.
+  std::shared_ptr<TokenMasks> take_warm_masks() const;
+
  private:
   Automaton automaton_;
   Vocabulary vocabulary_;
+  // Shared: moves to whoever takes it, perhaps on another thread than the one that made it.
+  mutable Published<std::shared_ptr<TokenMasks>> warm_;
 };
 
 // The tables of one program as decoding fills them: shared by the states that use the program, on one thread.

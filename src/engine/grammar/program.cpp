@@ -1,8 +1,11 @@
 // The ways to make a program.
 #include <algorithm>
+#include <bit>
+#include <span>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/random.h"
 #include "engine/grammar/ebnf.h"
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/json_text.h"
@@ -15,16 +18,33 @@ namespace {
 using Program = GrammarProgram::Program;
 using Vocabulary = GrammarProgram::Vocabulary;
 
-// Finds out before a request is admitted that its grammar has no first token, or that choosing one takes too
-// long.
-void probe(const GrammarProgram& program, CompileBudget& budget) {
-  TokenMasks masks(program.automaton(), program.vocabulary());
-  const Configurations& configurations = masks.configurations();
-  const int64_t before = configurations.work();
-  if (masks.any(configurations.start())) return budget.step(configurations.work() - before);
-  if (configurations.work() - before > TokenMasks::kMaxWork)
-    throw Error("grammar_too_complex: ambiguity: too many ways to read the same text");
-  throw Error("grammar: cannot be satisfied by this tokenizer: no token can come first");
+// How far warming goes: walks from the beginning, each of so many tokens, within so many elementary steps
+// (about ten milliseconds).
+constexpr int kWarmWalks = 6, kWarmTokens = 48;
+constexpr int64_t kWarmWork = 2'000'000, kWarmBytes = int64_t{8} << 20;
+
+// A random token that the mask allows, near a random place. None: -1.
+int32_t pick_allowed(std::span<const uint64_t> words, Philox& random) {
+  const size_t begin = random.next_u32() % words.size();
+  for (size_t i = 0; i < words.size(); ++i) {
+    const size_t at = (begin + i) % words.size();
+    if (words[at] != 0) return static_cast<int32_t>(at * 64) + std::countr_zero(words[at]);
+  }
+  return -1;
+}
+
+// Follows allowed tokens from the beginning and asks for the mask of every state on the way.
+void walk(TokenMasks& masks, const TokenVocabulary& vocabulary, Philox& random, int64_t work_limit) {
+  Configurations& configurations = masks.configurations();
+  std::vector<uint64_t> words(vocabulary.mask_words());
+  ConfigId at = configurations.start();
+  for (int i = 0; i < kWarmTokens; ++i) {
+    if (configurations.work() > work_limit || masks.bytes() > kWarmBytes || !masks.fill(at, words)) return;
+    const int32_t id = pick_allowed(words, random);
+    if (id < 0 || vocabulary.is_eos(id)) return;
+    for (const char byte : vocabulary.bytes(id)) at = configurations.after(at, static_cast<uint8_t>(byte));
+    if (at == ConfigId::kDead) return;
+  }
 }
 
 template <class Build>
@@ -35,7 +55,7 @@ Program compile_rules(Vocabulary vocabulary, const GrammarLimits& limits, bool r
   build(tree);
   auto program =
       std::make_shared<GrammarProgram>(build_automaton(tree, budget, require_all), std::move(vocabulary));
-  probe(*program, budget);
+  program->warm(budget);
   return program;
 }
 
@@ -90,6 +110,26 @@ ExprId tool_calls(const ToolCallFormat& format_spec, GrammarTree& tree) {
 
 GrammarProgram::GrammarProgram(Automaton automaton, Vocabulary vocabulary)
     : automaton_(std::move(automaton)), vocabulary_(std::move(vocabulary)) {}
+
+void GrammarProgram::warm(CompileBudget& budget) {
+  auto masks = std::make_shared<TokenMasks>(automaton_, *vocabulary_);
+  const Configurations& configurations = masks->configurations();
+  const bool any = masks->any(configurations.start());
+  if (!any && configurations.work() > TokenMasks::kMaxWork)
+    throw Error("grammar_too_complex: ambiguity: too many ways to read the same text");
+  if (!any) throw Error("grammar: cannot be satisfied by this tokenizer: no token can come first");
+  budget.step(configurations.work());
+  Philox random(1);
+  const int64_t work_limit = configurations.work() + kWarmWork;
+  for (int i = 0; i < kWarmWalks; ++i) walk(*masks, *vocabulary_, random, work_limit);
+  warm_.swap_in(masks);
+}
+
+std::shared_ptr<TokenMasks> GrammarProgram::take_warm_masks() const {
+  std::shared_ptr<TokenMasks> taken;
+  warm_.swap_in(taken);
+  return taken;
+}
 
 Program GrammarProgram::from_json_schema(std::string_view schema, Vocabulary vocabulary,
                                          const GrammarLimits& limits) {

@@ -1,6 +1,6 @@
 #pragma once
-// A small JSON Schema validator for tests, written without a look at the compiler: it takes a parsed value
-// and follows the specification keyword by keyword.
+// A small JSON Schema validator for tests and measurements, written without a look at the compiler: it takes
+// a parsed value and follows the specification keyword by keyword.
 #include <algorithm>
 #include <cmath>
 #include <regex>
