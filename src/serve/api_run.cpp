@@ -65,6 +65,7 @@ void ApiRun::parse() {
     facts.now = now();
     facts.cache_salt = setting_.tenant->cache_salt();
     facts.tenant = setting_.tenant->name();
+    facts.timings = request_.find("x-cheetah-timings") != nullptr;
     *result = setting_.route.parser(request_.body, setting_.backend.services, facts);
   } catch (const std::exception& error) {
     setting_.shared.log.write(LogLevel::kError, "parser_failed",

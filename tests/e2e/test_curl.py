@@ -80,6 +80,11 @@ class Curl(unittest.TestCase):
         text = self.post("/v1/chat/completions", self.chat(temprature=1), "--include")
         self.assertIn("did you mean temperature", text)
 
+    def test_a_header_asks_for_the_times(self):
+        self.assertNotIn("timings", self.post("/v1/chat/completions", self.chat()))
+        answer = json.loads(self.post("/v1/chat/completions", self.chat(), "-H", "x-cheetah-timings: 1"))
+        self.assertGreater(answer["timings"]["total_ms"], 0)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -63,6 +63,18 @@ TEST(ResponseTest, WritesAGoldenDelta) {
       << bytes;
 }
 
+TEST(ResponseTest, AnIdOfTheClientsCannotBreakTheFrames) {
+  CallFacts facts = test_facts();
+  facts.id = "a\"b{";
+  for (const ApiParser parser : {parse_response, parse_chat_completion, parse_message}) {
+    ApiResult result = parser(R"({"model":"cub","max_tokens":5,"input":"Hi","stream":true,
+        "messages":[{"role":"user","content":"Hi"}]})",
+                              small_services(), facts);
+    ApiCall& call = std::get<ApiCall>(result);
+    EXPECT_GE(answer_with(call, text_events({"x"})).frames().size(), 4u);
+  }
+}
+
 TEST(ResponseTest, StreamsTheCallsItAnswersWhole) {
   const std::string more = kTool + R"(,"tool_choice":"required","parallel_tool_calls":false)";
   const Json whole = run(parse_response, body(more)).json();

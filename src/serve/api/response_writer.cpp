@@ -131,8 +131,8 @@ class ResponsesWriter : public ResponseWriter {
                                   : delta.kind == Kind::kReasoning ? "response.reasoning_text.delta"
                                                                    : "response.function_call_arguments.delta";
     out += format(
-        "event: {}\ndata: {{\"type\":\"{}\",\"sequence_number\":{},\"item_id\":\"{}\",\"output_index\":{},",
-        type, type, sequence_++, items_.back().id, items_.size() - 1);
+        "event: {}\ndata: {{\"type\":\"{}\",\"sequence_number\":{},\"item_id\":{},\"output_index\":{},", type,
+        type, sequence_++, json_string(items_.back().id), items_.size() - 1);
     if (delta.kind != Kind::kToolArguments) out += "\"content_index\":0,";
     out += "\"delta\":";
     append_quoted(out, delta.text);
