@@ -65,7 +65,7 @@ def peer_server(options):
 
 
 def bench(options, server, seed, *flags):
-    command = [options.cheetah, "bench", "serve", "--url", server.url, "--endpoint", "completions", "--ignore-eos", "--json", "-",
+    command = [options.cheetah, "bench", "serve", "--url", server.url, "--endpoint", "completions", "--prompt-ids", str(options.ids), "--ignore-eos", "--json", "-",
                "--seed", str(seed), "--timeout", "3600", *map(str, flags)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     if done.returncode != 0:
@@ -153,6 +153,7 @@ def parse_arguments():
     parser.add_argument("--prompt", type=int, default=128, help="tokens")
     parser.add_argument("--output", type=int, default=64, help="tokens")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--ids", type=int, default=32000, help="size of the vocabulary: prompts are token ids below it")
     parser.add_argument("--no-prefix", action="store_true", help="leave the prefix cache out")
     return parser.parse_args()
 

@@ -213,6 +213,11 @@ void add_dataset_flags(CLI::App& command, ServeBenchOptions& options) {
       ->capture_default_str();
   command.add_flag("--ignore-eos", options.bench.body.ignore_eos,
                    "ask for answers of full length (cheetah, vLLM, SGLang, llama.cpp)");
+  accept_counts(
+      command.add_option("--prompt-ids", options.bench.body.id_limit,
+                         "prompts of token ids below this, for exact lengths and models without a tokenizer "
+                         "(completions only)"),
+      2, 100'000'000);
   command.add_option("--extra-body", options.extra, "JSON object merged into every request");
 }
 

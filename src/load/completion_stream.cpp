@@ -89,7 +89,7 @@ void CompletionStream::on_event(std::string_view data, double now_s) {
   bool text = false;
   for (const Json& choice : *choices) {
     if (!choice.is_object()) continue;
-    text = text || carries_tokens(choice);
+    text = text || empty_counts_ || carries_tokens(choice);
     said_reason_ = said_reason_ || has_text(choice, "finish_reason");
   }
   if (text) on_text(now_s);

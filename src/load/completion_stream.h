@@ -41,7 +41,10 @@ class EventLines {
 // Fills a record from the events of one answer.
 class CompletionStream {
  public:
-  explicit CompletionStream(RequestRecord& record) : record_(record) {}
+  // `empty_counts`: every event with a choice is a token, also one without text. A model without a tokenizer
+  // has no other.
+  explicit CompletionStream(RequestRecord& record, bool empty_counts = false)
+      : record_(record), empty_counts_(empty_counts) {}
   // Bytes of the body that arrived at `now_s`.
   void feed(std::string_view bytes, double now_s);
   // The body ended. Decides whether the answer was whole.
@@ -54,6 +57,7 @@ class CompletionStream {
   void fail(RequestFailure failure, std::string detail);
 
   RequestRecord& record_;
+  bool empty_counts_;
   EventLines lines_;
   bool said_done_ = false;
   bool said_reason_ = false;

@@ -38,7 +38,7 @@ class Bench {
   }
 
   LoadReport run() {
-    if (workload_.is_made_up()) learn_scale();
+    if (workload_.is_made_up() && !body_.sends_ids()) learn_scale();
     warm_up();
     LoadReport report{.provenance = {},
                       .setup = setup(),
@@ -99,6 +99,7 @@ class Bench {
     if (options_.warmup == 0) return;
     const LoadPlan plan{.path = path_of(body_),
                         .request = [&](int64_t index) { return prepare(kWarmupIndex + index); },
+                        .empty_events_count = body_.sends_ids(),
                         .num_requests = options_.warmup,
                         .concurrency = 1};
     const LoadResult result = client_.run(plan, [&](const LoadProgress& load) { return observe(load); });
@@ -158,7 +159,8 @@ class Bench {
   }
 
   LoadStep step(size_t index, std::optional<double> rate) {
-    LoadPlan plan{.path = path_of(body_), .concurrency = options_.concurrency};
+    LoadPlan plan{
+        .path = path_of(body_), .empty_events_count = body_.sends_ids(), .concurrency = options_.concurrency};
     const int64_t first = static_cast<int64_t>(index) * kStepStride;
     plan.request = [this, first](int64_t i) { return prepare(workload_.size() > 0 ? i : first + i); };
     if (rate || options_.arrival.kind == ArrivalKind::kTrace)
@@ -203,7 +205,8 @@ class Bench {
             {"load", load},
             {"dataset", dataset},
             {"seed", w.seed},
-            {"tokens a word", std::round(1000 * scale_.tokens_per_word) / 1000}};
+            {"tokens a word", body_.sends_ids() ? Json("sent as token ids")
+                                                : Json(std::round(1000 * scale_.tokens_per_word) / 1000)}};
   }
 
   const LoadBenchOptions& options_;
@@ -228,6 +231,8 @@ void check(const LoadBenchOptions& options) {
     throw UsageError("--arrival trace brings its own times: leave --rate and --sweep out");
   if (trace && options.workload.kind != DatasetKind::kFile)
     throw UsageError("--arrival trace needs --dataset FILE.jsonl with timestamps");
+  if (options.body.sends_ids() && options.body.chat)
+    throw UsageError("--prompt-ids sends token ids, which only --endpoint completions takes");
   if (!trace && !options.rate && !options.sweep && options.concurrency == 0)
     throw UsageError(
         "say how much load: --rate R (requests a second), --concurrency C (at once) or --sweep "

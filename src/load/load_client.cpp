@@ -49,8 +49,13 @@ void raise_descriptor_limit() {
 class LiveRequest : public ResponseHandler {
  public:
   using Ended = std::function<void(RequestRecord)>;
-  LiveRequest(Clock::time_point start, RequestRecord record, int64_t& num_events, Ended ended)
-      : start_(start), record_(std::move(record)), num_events_(num_events), ended_(std::move(ended)) {}
+  LiveRequest(Clock::time_point start, RequestRecord record, bool empty_counts, int64_t& num_events,
+              Ended ended)
+      : start_(start),
+        record_(std::move(record)),
+        num_events_(num_events),
+        ended_(std::move(ended)),
+        stream_(record_, empty_counts) {}
 
   void on_head(int status, const std::string& content_type) override {
     record_.http_status = status;
@@ -91,7 +96,7 @@ class LiveRequest : public ResponseHandler {
   RequestRecord record_;
   int64_t& num_events_;
   Ended ended_;
-  CompletionStream stream_{record_};
+  CompletionStream stream_;
   std::string error_;
   bool is_stream_ = false;
 };
@@ -178,8 +183,9 @@ class LoadRun {
     record.sent_s = seconds_since(start_);
     ++next_;
     ++running_;
-    auto live = std::make_shared<LiveRequest>(start_, std::move(record), num_events_,
-                                              [this](RequestRecord ended) { on_ended(std::move(ended)); });
+    auto live =
+        std::make_shared<LiveRequest>(start_, std::move(record), plan_.empty_events_count, num_events_,
+                                      [this](RequestRecord ended) { on_ended(std::move(ended)); });
     client_.send("POST", plan_.path, std::move(prepared_.body), std::move(live));
     prepare();
   }

@@ -29,8 +29,9 @@ struct PreparedRequest {
 struct LoadPlan {
   std::string path = "/chat/completions";  // after the URL's own
   std::function<PreparedRequest(int64_t index)> request{};
-  std::vector<double> arrivals{};  // an open loop: when each request is due. Empty: a closed loop
-  int64_t num_requests = 0;        // of a closed loop
+  std::vector<double> arrivals{};   // an open loop: when each request is due. Empty: a closed loop
+  bool empty_events_count = false;  // see CompletionStream
+  int64_t num_requests = 0;         // of a closed loop
   double duration_s = std::numeric_limits<double>::infinity();  // of a closed loop: no new request after this
   int64_t concurrency = 0;  // most requests at once; 0: no limit (open loop only)
 

@@ -165,6 +165,18 @@ TEST(CompletionStream, TextOfEveryKindIsTokens) {
   }
 }
 
+TEST(CompletionStream, EventsWithoutTextCountWhereThereIsNoTokenizer) {
+  RequestRecord record;
+  CompletionStream completion(record, true);
+  completion.feed("data: {\"choices\":[{\"text\":\"\"}]}\n\n", 1);
+  completion.feed("data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"length\"}]}\n\n", 2);
+  completion.feed("data: {\"choices\":[],\"usage\":{\"completion_tokens\":2}}\n\ndata: [DONE]\n\n", 3);
+  completion.finish();
+  EXPECT_TRUE(record.ok()) << record.detail;
+  EXPECT_EQ(record.events, 2);
+  EXPECT_EQ(*record.tpot_s(), 1);
+}
+
 TEST(CompletionStream, TellsFailuresApart) {
   const std::string text = "data: {\"choices\":[{\"text\":\"x\"}]}\n\n";
   EXPECT_EQ(stream({{1, text}}).failure, RequestFailure::kCut);

@@ -89,6 +89,18 @@ std::string text_of(const RequestShape& shape, uint64_t seed, const TokenScale& 
   return text;
 }
 
+// Low ids are left out: they are where vocabularies keep their control tokens.
+Json ids_of(const RequestShape& shape, uint64_t seed, int64_t id_limit) {
+  const int64_t first = std::min<int64_t>(256, id_limit / 2);
+  Json ids = Json::array();
+  for (const TextPiece& piece : shape.pieces) {
+    Philox random(seed, kTextStream + piece.id);
+    for (int64_t i = 0; i < piece.tokens; ++i)
+      ids.push_back(first + random.next_u32() % static_cast<uint64_t>(id_limit - first));
+  }
+  return ids;
+}
+
 }  // namespace
 
 int64_t RequestShape::prompt_tokens() const {
@@ -184,6 +196,8 @@ std::string request_body(const RequestShape& shape, uint64_t seed, const TokenSc
     throw Error("the dataset has \"messages\", which only the chat endpoint takes: use --endpoint chat");
   if (!shape.messages.is_null())
     body["messages"] = shape.messages;
+  else if (options.sends_ids() && !shape.pieces.empty())
+    body["prompt"] = ids_of(shape, seed, options.id_limit);
   else if (options.chat)
     body["messages"] = {{{"role", "user"}, {"content", text_of(shape, seed, scale)}}};
   else

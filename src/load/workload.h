@@ -81,7 +81,11 @@ struct BodyOptions {
   std::string model{};
   std::optional<double> temperature{};
   bool ignore_eos = false;
+  int64_t id_limit = 0;         // prompts are token ids below this, of exact length; 0: they are text
   Json extra = Json::object();  // merged over everything else
+
+  // Made-up prompts as ids need no tokenizer: neither ours nor, in the server, any at all.
+  bool sends_ids() const { return id_limit > 0; }
 };
 
 // The JSON body that asks for a streamed answer. Throws Error when messages meet the completions endpoint.

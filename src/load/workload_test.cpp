@@ -122,6 +122,23 @@ TEST(Workload, BodiesAskForAStreamWithUsageAndTakeExtraFields) {
                         {"ignore_eos", true}}));
 }
 
+TEST(Workload, PromptsOfIdsHaveExactLengthsAndSharePrefixesToo) {
+  WorkloadPlan plan = workload_plan_from("prefix-heavy", 10, 5);
+  plan.prefix_tokens = 50;
+  plan.prefix_share = 1;
+  const Workload workload(plan);
+  const auto ids = [&](int64_t index) {
+    return Json::parse(
+               request_body(workload.shape(index), 0, {}, {.chat = false, .id_limit = 1000}))["prompt"]
+        .get<std::vector<int64_t>>();
+  };
+  const std::vector<int64_t> first = ids(0), second = ids(1);
+  ASSERT_EQ(first.size(), 60u);
+  EXPECT_TRUE(std::equal(first.begin(), first.begin() + 50, second.begin()));
+  EXPECT_NE(first, second);
+  for (const int64_t id : ids(2)) EXPECT_TRUE(id >= 256 && id < 1000) << id;
+}
+
 TEST(WorkloadFile, TakesPromptsMessagesAndLengths) {
   const File file(R"({"prompt": "One", "output_tokens": 3}
 

@@ -134,7 +134,7 @@ class Failures(BenchServe):
         for args, word in ((["--rate", "0"], "--rate"), ([], "--concurrency"), (["--sweep", "1:2:2"], "--slo-ttft"),
                            (["--rate", "1", "--sweep", "1:2:2", "--slo-ttft", "5"], "--rate"),
                            (["--arrival", "trace"], "--dataset"), (["--rate", "1", "--arrival", "poison"], "poisson"),
-                           (["--rate", "1", "--url", "ftp://x"], "http"), (["--rate", "1", "--extra-body", "[]"], "object"),
+                           (["--rate", "1", "--prompt-ids", "9"], "completions"), (["--rate", "1", "--url", "ftp://x"], "http"), (["--rate", "1", "--extra-body", "[]"], "object"),
                            (["--rate", "1", "--api-key", "a\nb"], "--api-key"), (["--rate", "1", "--endpoint", "x"], "endpoint")):
             self.fails(2, "bench", "serve", *args, mentions=[word])
         self.fails(1, "bench", "serve", "--rate", "1", "--dataset", "/nowhere.jsonl", mentions=["/nowhere.jsonl"])
@@ -203,6 +203,9 @@ class RealServer(BenchServe):
             with urllib.request.urlopen(server.url + "/v1/stats", timeout=30) as answer:
                 stats = json.load(answer)
             self.assertEqual(stats["generated_tokens"], 24 * 20 + 2)  # and the two that measure token lengths
+            ids = self.one(server, "--endpoint", "completions", "--prompt-ids", "4096", "--concurrency", "4", "--requests", "8",
+                           "--prompt-tokens", "50", "--output-tokens", "6", "--ignore-eos", "--seed", "3")
+            self.assertEqual((ids["tokens"]["prompt"], ids["tokens"]["output"]), (8 * 50, 8 * 6))
             prefix = self.one(server, "--concurrency", "2", "--requests", "10", "--dataset", "prefix-heavy", "--prefix-tokens",
                               "200", "--prompt-tokens", "20", "--output-tokens", "4", "--prefix-share", "1", "--seed", "5")
             self.assertGreater(prefix["tokens"]["cached"], 0.5 * prefix["tokens"]["prompt"])
