@@ -25,6 +25,19 @@ int64_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// Of the names the one that a mistyped name may have meant; empty: none is near.
+std::string_view nearest(std::string_view typed, const std::vector<std::string_view>& names) {
+  if (typed.size() > 40) return {};
+  std::string_view best;
+  int64_t least = 3;
+  for (const std::string_view name : names)
+    if (const int64_t distance = edit_distance(typed, name); distance < least) {
+      best = name;
+      least = distance;
+    }
+  return best;
+}
+
 std::optional<int64_t> whole_number(const OrderedJson& value) {
   if (value.is_number_unsigned()) {
     const auto number = value.get<uint64_t>();
@@ -144,12 +157,8 @@ void Fields::finish(bool strict, std::vector<std::string>& warnings) const {
     if (std::ranges::find(known_, name) != known_.end()) continue;
     const std::string seen = printable(name, 40);
     std::string message = format("unknown parameter {}", param(seen));
-    if (name.size() <= 40) {
-      const auto nearest = std::ranges::min_element(
-          known_, {}, [&](std::string_view known) { return edit_distance(name, known); });
-      if (nearest != known_.end() && edit_distance(name, *nearest) <= 2)
-        message += format(" (did you mean {}?)", *nearest);
-    }
+    if (const std::string_view near = nearest(name, known_); !near.empty())
+      message += format(" (did you mean {}?)", near);
     if (strict) refuse("unknown_parameter", param(seen), message);
     if (warnings.size() < kMaxWarnings) warnings.push_back(std::move(message));
   }
