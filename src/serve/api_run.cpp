@@ -140,13 +140,22 @@ void ApiRun::submit() {
     if (limit.count() > 0 && (!request.deadline || *request.deadline > now() + limit))
       request.deadline = now() + limit;
     ids_.push_back(request.id);
-    setting_.backend.engine.submit(std::move(request),
-                                   [self = shared_from_this(), i](GenerationEvent&& event) {
-                                     self->inbox_.post({i, std::move(event)});
-                                     if (!self->notified_.exchange(true))
-                                       self->exchange_->thread().notify(self);
-                                   });
+    setting_.backend.engine.submit(
+        std::move(request), [self = shared_from_this(), i, first = true](GenerationEvent&& event) mutable {
+          self->on_event(i, std::move(event), std::exchange(first, false));
+        });
   }
+}
+
+// On the engine thread. The first token and the end are waited for; other tokens of a stream may travel
+// together, and nobody sees those of a whole answer before its end.
+void ApiRun::on_event(size_t index, GenerationEvent&& event, bool first) {
+  const bool urgent = event.done || (first && call_.stream);
+  inbox_.post({index, std::move(event)});
+  if (!urgent && !call_.stream) return;
+  NetworkThread& thread = exchange_->thread();
+  if (!notified_.exchange(true)) thread.notify(shared_from_this());
+  if (urgent) thread.urge();
 }
 
 void ApiRun::on_notified() {

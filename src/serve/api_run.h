@@ -59,6 +59,7 @@ class ApiRun final : public Notified, public ExchangeListener, public std::enabl
   void take_result(ApiResult result);
   void describe_request();
   void submit();
+  void on_event(size_t index, GenerationEvent&& event, bool first);
   void take(size_t index, GenerationEvent& event);
   void note(const GenerationEvent& event);
   void finish();

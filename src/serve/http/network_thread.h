@@ -34,20 +34,26 @@ class NetworkThread {
   void stop();  // returns when the thread has ended
 
   boost::asio::io_context& context();
-  // From any thread. However many are notified between two turns of the loop, it is woken once.
+  // From any thread. Waking up and writing cost more than all else that is done for a token; so after
+  // handling some, the thread rests in proportion to their number and what arrives meanwhile is handled
+  // together, unless urge() says that someone waits for it.
   void notify(std::shared_ptr<Notified> target);
+  void urge();
   // From any thread: runs `work` on this one.
   void run(std::function<void()> work);
   // Calls `tick` about every `interval` while it returns true.
   void tick_every(std::chrono::milliseconds interval, std::function<bool(ServeTime)> tick);
 
  private:
+  void wake();
   void deliver();
+  void rest(size_t num_handled);
   struct State;
   std::unique_ptr<State> state_;
   Mailbox<std::shared_ptr<Notified>> inbox_;
   std::vector<std::shared_ptr<Notified>> batch_;
-  std::atomic<bool> woken_ = false;
+  std::atomic<bool> woken_ = false;  // a delivery is on its way, at the latest when the rest is over
+  std::atomic<bool> urged_ = false;  // a delivery is on its way at once
 };
 
 }  // namespace cheetah
