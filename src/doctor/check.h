@@ -138,5 +138,10 @@ std::span<const Check> container_checks();
 std::span<const Check> job_checks();
 std::span<const Check> variable_checks();
 std::span<const Check> setting_checks();
+std::span<const Check> pod_checks();
+std::span<const Check> engine_checks();
+std::span<const Check> profile_checks();
+std::span<const Check> counter_checks();
+std::span<const Check> measured_checks();
 
 }  // namespace cheetah::doctor

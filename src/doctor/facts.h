@@ -6,12 +6,16 @@
 #include "doctor/facts/container.h"
 #include "doctor/facts/counters.h"
 #include "doctor/facts/cpu.h"
+#include "doctor/facts/engine.h"
 #include "doctor/facts/gpu.h"
 #include "doctor/facts/host.h"
+#include "doctor/facts/measured.h"
 #include "doctor/facts/memory.h"
 #include "doctor/facts/network.h"
 #include "doctor/facts/pci.h"
+#include "doctor/facts/pod.h"
 #include "doctor/facts/process.h"
+#include "doctor/facts/profile.h"
 #include "doctor/facts/software.h"
 #include "doctor/facts/storage.h"
 
@@ -43,6 +47,10 @@ struct Facts {
   std::optional<ProcessFacts> job;
   SoftwareFacts software;
   CounterFacts counters;
+  std::optional<PodFacts> pod;          // of a file
+  std::optional<EngineFacts> engine;    // of a server
+  std::optional<ProfileFacts> profile;  // of a trace
+  std::optional<MeasuredFacts> measured;
   std::vector<std::string> problems;  // collectors that ran out of time or failed
 
   const ProcessFacts& process() const { return job ? *job : self; }

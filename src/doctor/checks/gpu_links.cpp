@@ -138,7 +138,8 @@ Outcome peers_are_near(const Facts& facts) {
   for (const Gpu& gpu : *facts.gpu.gpus)
     any_nvlink = any_nvlink || contains(gpu.text("peers").value_or(""), "nvlink");
   for (const Gpu& gpu : *facts.gpu.gpus) {
-    for (const std::string_view peer : split(gpu.text("peers").value_or(""), ',')) {
+    const std::string peers = gpu.text("peers").value_or("");
+    for (const std::string_view peer : split(peers, ',')) {
       const size_t colon = peer.find(':');
       if (colon == std::string_view::npos) continue;
       ++told;

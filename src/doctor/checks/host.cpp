@@ -138,13 +138,11 @@ Outcome idle_states_are_shallow(const Facts& facts) {
   return bad_if_any(std::move(deep), "CPUs may sleep deeply", "no CPU sleeps deeper than 10 us");
 }
 
-Outcome smt_is_known(const Facts& facts) {
+Outcome smt_is_off(const Facts& facts) {
   return given(
       [](const std::string& active) {
-        return note(
-            active == "1"
-                ? "two threads share a core: compare both ways, loaders often gain and kernels often lose"
-                : "every thread has a core of its own");
+        if (active != "1") return good("every thread has a core of its own");
+        return bad("two threads share a core: compare both ways, loaders often gain and kernels often lose");
       },
       facts.cpu.smt_active);
 }
@@ -362,7 +360,7 @@ constexpr Check kChecks[] = {
     {"HST-10", Layer::kHost, Level::kInfo, 0, "Hardware threads",
      "Two threads on a core share its execution units: loaders may gain, compute-bound threads lose.",
      "either way, by up to 20 %: measure", FixKind::kAdvice, "compare a run with smt/control set to off", "",
-     "I03", smt_is_known},
+     "I03", smt_is_off},
     {"HST-11", Layer::kHost, Level::kFail, 0.20, "Isolation leaves CPUs for the system",
      "isolcpus takes the listed CPUs away from the scheduler; if it lists them all, everything shares what "
      "is left.",

@@ -70,10 +70,8 @@ Outcome irqbalance_keeps_off(const Facts& facts) {
 Outcome cgroup_is_unified(const Facts& facts) {
   return given(
       [](int64_t version) {
-        return version == 2
-                   ? good("control groups v2")
-                   : note(
-                         "control groups v1: no pressure per group, no memory.high, no swap limit per group");
+        if (version == 2) return good("control groups v2");
+        return bad("control groups v1: no pressure, no memory.high and no swap limit of a group");
       },
       facts.container.cgroup_version);
 }
@@ -240,13 +238,12 @@ Outcome clock_is_synchronized(const Facts& facts) {
       facts.host.clock_sync);
 }
 
-Outcome mitigations_are_known(const Facts& facts) {
+Outcome mitigations_are_off(const Facts& facts) {
   return given(
       [](const std::vector<std::string>& active) {
-        return note(
-            format("{} processor mitigations are active; they cost system calls a little and protect tenants "
-                   "from each other",
-                   active.size()));
+        if (active.empty()) return good("no processor mitigation is active");
+        return bad(format("{} processor mitigations are active; they protect tenants from each other",
+                          active.size()));
       },
       facts.host.mitigations);
 }
@@ -330,7 +327,7 @@ constexpr Check kChecks[] = {
     {"HST-39", Layer::kHost, Level::kInfo, 0, "Processor mitigations",
      "They make system calls and context switches dearer.",
      "0-5 % of syscall-heavy work; a security decision, not a performance one", FixKind::kAdvice,
-     "leave them on unless the machine runs trusted code alone", "", "B07", mitigations_are_known},
+     "leave them on unless the machine runs trusted code alone", "", "B07", mitigations_are_off},
     {"HST-40", Layer::kHost, Level::kInfo, 0, "CPU counters may be read",
      "Without them a profile cannot tell why a loop is slow.", "blind profiling", FixKind::kCommand,
      "sysctl -w kernel.perf_event_paranoid=1", "sysctl -w kernel.perf_event_paranoid={was}", "J01",

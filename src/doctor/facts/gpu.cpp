@@ -31,7 +31,7 @@ Value<std::vector<std::string>> find_libraries(const Source& source) {
 Value<std::string> read_module_version(const Source& source) {
   const Text text = source.read("proc/driver/nvidia/version");
   if (!text.ok()) return Value<std::string>::absent(text);
-  for (const std::string_view word : words_of(text.text.substr(0, text.text.find('\n')))) {
+  for (const std::string_view word : words_of(std::string_view(text.text).substr(0, text.text.find('\n')))) {
     const size_t dot = word.find('.');
     if (dot != std::string_view::npos && dot > 1 && to_integer(word.substr(0, dot)))
       return {printable(word), text.path};
@@ -68,7 +68,8 @@ Value<double> Gpu::number(const std::string& field) const {
 // "processes=1234:1073741824,…"
 std::vector<GpuProcess> Gpu::processes() const {
   std::vector<GpuProcess> result;
-  for (const std::string_view part : split(text("processes").value_or(""), ',')) {
+  const std::string list = text("processes").value_or("");
+  for (const std::string_view part : split(list, ',')) {
     const size_t colon = part.find(':');
     const auto pid = to_integer(part.substr(0, colon));
     if (!pid || colon == std::string_view::npos) continue;
