@@ -20,6 +20,8 @@ Examples:
   cheetah doctor --pid 4242 --json --fail-on fail
   cheetah doctor --save node7.json       cheetah doctor --from node7.json
   cheetah doctor fix-plan > plan.sh      cheetah doctor explain GPU-12
+  cheetah doctor engine http://127.0.0.1:8000 --slo-ttft 500
+  cheetah doctor measure                 cheetah doctor checklist
 )";
 
 const std::vector<Layer> kMachineLayers = {Layer::kHost,         Layer::kGpu,       Layer::kNetwork,
@@ -98,6 +100,7 @@ void add_doctor(CLI::App& root, Action& action) {
   command->footer(kExamples);
   add_explain(*command, action);
   add_fix_plan(*command, action);
+  add_doctor_inputs(*command, action);
   command->callback([=, &action] {
     if (!command->get_subcommands().empty()) return;
     action = [=] { return print_report(examine_machine(*options), *options); };

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command.h"
 #include "doctor/collect.h"
 #include "doctor/report.h"
 
@@ -33,5 +34,8 @@ std::string subject_of(const doctor::Facts& facts, const DoctorOptions& options)
 
 // Prints in the chosen form; the exit code by --fail-on.
 int print_report(const doctor::Report& report, const DoctorOptions& options);
+
+// pod, engine, profile, measure, diff, checklist.
+void add_doctor_inputs(CLI::App& doctor, Action& action);
 
 }  // namespace cheetah
