@@ -42,7 +42,8 @@ std::string quoted(const std::string& text) {
     if (c == '"' || c == '\\') safe += '\\';
     safe += c;
   }
-  return safe + "\"";
+  safe += '"';
+  return safe;
 }
 
 }  // namespace
@@ -118,14 +119,14 @@ std::string checklist_text(const Acknowledgements& all, const std::string& today
     if (question && state == "open") ++open;
     std::string how = question ? "question" : item.answer == Answer::kMeasured ? "measured" : "automatic";
     std::string checks;
-    for (const std::string_view id : checks_for(item.id))
-      checks += (checks.empty() ? "" : " ") + std::string(id);
+    for (const std::string_view id : checks_for(item.id)) checks.append(checks.empty() ? "" : " ").append(id);
     text += format("  {:<5}{:<10}{}\n            {}\n", item.id, how, item.title, item.question);
     if (!checks.empty()) text += format("            checks: {}\n", checks);
     if (!state.empty()) text += format("            answer: {}\n", state);
   }
-  return text.substr(1) + format("\n{} items: {} automatic, {} measured, {} questions, {} of them open\n",
-                                 checklist_items().size(), automatic, measured, questions, open);
+  text += format("\n{} items: {} automatic, {} measured, {} questions, {} of them open\n",
+                 checklist_items().size(), automatic, measured, questions, open);
+  return text.substr(1);
 }
 
 }  // namespace cheetah::doctor

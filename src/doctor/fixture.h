@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "doctor/collect.h"
 #include "doctor/snapshot.h"

@@ -29,9 +29,9 @@ struct Report {
 
 // Runs the checks of some layers (all when empty) over the facts. `waived` ids are left out.
 struct ExamineOptions {
-  std::vector<Layer> layers;
-  std::vector<std::string> only;
-  std::vector<std::string> waived;
+  std::vector<Layer> layers = {};
+  std::vector<std::string> only = {};
+  std::vector<std::string> waived = {};
 };
 Report examine(const Facts& facts, const ExamineOptions& options = {});
 

@@ -78,15 +78,24 @@ Outcome shared_memory_suffices(const Facts& facts) {
       facts.container.shm_bytes);
 }
 
+// One libcuda of the module's version suffices: the toolkit mounts it in front of what an image ships.
 Outcome driver_library_is_the_hosts(const Facts& facts) {
   if (!facts.container.runtime) return not_applicable("this is a host, not a container");
-  const auto module = facts.gpu.module_version, library = facts.gpu.library_version("libcuda.so.");
   return given(
-      [](const std::string& kernel, const std::string& user) {
-        if (user == "1") return unknown("libcuda does not tell its version");
-        return judge(kernel == user, format("kernel module {}, libcuda {}", kernel, user));
+      [](const std::string& module, const std::vector<std::string>& libraries) {
+        std::vector<Subject> others;
+        for (const std::string& path : libraries) {
+          const std::string name = path.substr(path.rfind('/') + 1);
+          if (!starts_with(name, "libcuda.so.") || name == "libcuda.so.1" || contains(path, "/compat/"))
+            continue;
+          if (name == "libcuda.so." + module)
+            return good(format("libcuda is the kernel module's, {}", module));
+          others.push_back({path, ""});
+        }
+        if (others.empty()) return unknown("no libcuda tells its version");
+        return bad_if_any(std::move(others), format("the kernel module is {}, libcuda another", module), "");
       },
-      module, library);
+      facts.gpu.module_version, facts.gpu.libraries);
 }
 
 Outcome cpuset_is_one_node(const Facts& facts) {

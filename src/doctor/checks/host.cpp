@@ -253,7 +253,9 @@ Outcome host_feeds_its_gpus(const Facts& facts) {
         const std::string found =
             format("{:.1f} physical cores a GPU, {} of memory for {} of GPU memory",
                    static_cast<double>(cores) / gpus, human_bytes(memory), human_bytes(gpu_bytes));
-        return judge(static_cast<double>(cores) / gpus >= kLeastCoresPerGpu && memory >= gpu_bytes, found);
+        return judge(static_cast<double>(cores) / gpus >= kLeastCoresPerGpu &&
+                         memory >= (facts.trains() ? 1.0 : 0.75) * gpu_bytes,
+                     found);
       },
       facts.cpu.physical_cores, facts.memory.bytes("MemTotal"));
 }

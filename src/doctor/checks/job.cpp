@@ -211,7 +211,7 @@ Outcome huge_pages_are_used(const Facts& facts) {
 
 Outcome direct_reads_are_direct(const Facts& facts) {
   if (!facts.job) return no_job();
-  if (!facts.storage.cufile_config && !facts.software.setting("direct_io"))
+  if (!facts.storage.gds_stats && !facts.software.setting("direct_io"))
     return not_applicable("direct I/O is not asked for");
   return given(
       [](const std::vector<int64_t>& flags) {

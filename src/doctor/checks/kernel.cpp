@@ -175,22 +175,26 @@ Outcome switches_do_not_redirect(const Facts& facts) {
 struct XidKind {
   int number;
   const char* meaning;
+  bool is_hardware;  // others are faults of the program that ran
 };
 constexpr XidKind kXids[] = {
-    {13, "a kernel of the program faulted"},    {31, "a kernel touched memory it does not own"},
-    {43, "the GPU stopped processing"},         {45, "the program was ended on the GPU"},
-    {48, "an uncorrectable memory error"},      {63, "a memory row was retired"},
-    {64, "a memory row could not be retired"},  {74, "an NVLink error"},
-    {79, "the GPU fell off the bus"},           {92, "many corrected memory errors"},
-    {94, "a contained memory error"},           {95, "an uncontained memory error"},
-    {119, "the GPU's own processor timed out"}, {120, "the GPU's own processor failed"}};
+    {13, "a kernel of the program faulted", false},   {31, "a kernel touched memory it does not own", false},
+    {43, "a program's channel was stopped", false},   {45, "the program was ended on the GPU", false},
+    {48, "an uncorrectable memory error", true},      {63, "a memory row was retired", true},
+    {64, "a memory row could not be retired", true},  {74, "an NVLink error", true},
+    {79, "the GPU fell off the bus", true},           {92, "many corrected memory errors", true},
+    {94, "a contained memory error", true},           {95, "an uncontained memory error", true},
+    {119, "the GPU's own processor timed out", true}, {120, "the GPU's own processor failed", true}};
 
-std::string xid_meaning(std::string_view line) {
+// "NVRM: Xid (PCI:0000:13:00): 79, pid=…": the sentence for a fault of the hardware, or of a kind unknown to
+// us;
+// "" for a fault of a program.
+std::string hardware_fault(std::string_view line) {
   const size_t colon = line.rfind("): ");
   const std::string_view rest = colon == std::string_view::npos ? "" : line.substr(colon + 3);
   const auto number = to_integer(rest.substr(0, rest.find(',')));
   for (const XidKind& kind : kXids)
-    if (number == kind.number) return format("Xid {}: {}", kind.number, kind.meaning);
+    if (number == kind.number) return kind.is_hardware ? format("Xid {}: {}", kind.number, kind.meaning) : "";
   return "Xid " + printable(rest.substr(0, 40));
 }
 
@@ -200,7 +204,8 @@ Outcome log_has_no_device_error(const Facts& facts) {
         std::vector<Subject> errors;
         for (const std::string_view line : lines_of(log)) {
           if (contains(line, "NVRM: Xid"))
-            errors.push_back({xid_meaning(line.substr(0, line.find(", pid"))), ""});
+            if (const std::string fault = hardware_fault(line.substr(0, line.find(", pid"))); !fault.empty())
+              errors.push_back({fault, ""});
           for (const char* mark : {"AER: Uncorrected (Fatal)", "nvme nvme", "mlx5_core"})
             if (contains(line, mark) &&
                 (contains(line, "timeout") || contains(line, "Fatal") || contains(line, "failed")))

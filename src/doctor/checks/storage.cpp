@@ -228,12 +228,17 @@ Outcome data_is_not_on_fuse(const Facts& facts) {
       facts.storage.data.mount);
 }
 
+// The toolkit installs its configuration everywhere; only one that forbids the fallback asks for the real
+// thing.
 Outcome gds_is_usable(const Facts& facts) {
-  if (!facts.has_gpu() || !facts.storage.cufile_config)
-    return not_applicable("GPUDirect Storage is not set up (no /etc/cufile.json)");
+  std::string config = facts.storage.cufile_config.value_or("");
+  std::erase(config, ' ');
+  if (!facts.has_gpu() || !contains(config, "\"allow_compat_mode\":false"))
+    return not_applicable("GPUDirect Storage is not asked for (cufile.json allows the fallback)");
   if (facts.host.has_module("nvidia_fs")) return good("nvidia_fs is loaded");
   if (!facts.host.modules) return without(facts.host.modules);
-  return bad("cuFile is configured, but nvidia_fs is not loaded: reads bounce through host memory");
+  return bad(
+      "cuFile may not fall back, but nvidia_fs is not loaded: reads fail or bounce through host memory");
 }
 
 Outcome gds_moves_bytes(const Facts& facts) {

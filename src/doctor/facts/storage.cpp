@@ -108,7 +108,10 @@ WatchedPath watch(const Source& source, const StorageFacts& facts, const std::st
   const Mount* mount = facts.mounts ? mount_of(*facts.mounts, path) : nullptr;
   if (mount != nullptr) {
     watched.mount = {*mount, "proc/self/mountinfo"};
-    if (facts.devices) watched.device = device_of(*mount, *facts.devices);
+    // An overlay's files lie where its upper folder lies.
+    const std::string upper = mount->type == "overlay" ? mount->option("upperdir") : "";
+    const Mount* below = upper.empty() ? mount : mount_of(*facts.mounts, upper);
+    if (facts.devices && below != nullptr) watched.device = device_of(*below, *facts.devices);
   }
   watched.space = read_space(source, path);
   watched.files = read_files(source, path);

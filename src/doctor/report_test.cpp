@@ -1,0 +1,166 @@
+#include "doctor/report.h"
+
+#include <gtest/gtest.h>
+
+#include "doctor/checklist.h"
+#include "doctor/diff.h"
+#include "doctor/fixture.h"
+
+namespace cheetah::doctor {
+namespace {
+
+const std::vector<Layer> kMachine = {Layer::kHost,      Layer::kGpu, Layer::kNetwork,      Layer::kStorage,
+                                     Layer::kContainer, Layer::kJob, Layer::kConfiguration};
+
+std::vector<std::string> troubles(const Report& report) {
+  std::vector<std::string> ids;
+  for (const Finding& finding : report.findings)
+    if (finding.risk > 0) ids.emplace_back(finding.check->id);
+  return ids;
+}
+
+Machine faulty() {
+  Machine machine = Machine::healthy();
+  load_tree(read_test_file("faults.tree"), *machine.source);
+  return machine;
+}
+
+TEST(Report, AHealthyServerHasNoTrouble) {
+  const Report report = examine(Machine::healthy().facts(), {.layers = kMachine});
+  EXPECT_EQ(troubles(report), std::vector<std::string>());
+  EXPECT_EQ(report.goodput_at_risk, 0);
+}
+
+TEST(Report, TwentyPlantedFaultsAreFoundTheDearestFirst) {
+  const Report report = examine(faulty().facts(), {.layers = kMachine});
+  const std::vector<std::string> expected = {
+      "GPU-09",  // driver mismatch
+      "GPU-05",  // ECC errors
+      "CTR-05",  // cgroup throttling
+      "HST-01",  // swap
+      "GPU-12",  // throttling
+      "JOB-02",  // memlock
+      "JOB-03",  // NUMA affinity
+      "HST-24",  // IOMMU
+      "HST-37",  // ACS
+      "GPU-15",  // PCIe link at x8
+      "CTR-08",  // data on overlayfs
+      "CFG-01",  // misspelt NCCL variables
+      "HST-08",  // governor
+      "HST-14",  // interrupts
+      "NET-05",  // MTU
+      "HST-04",  // huge pages
+      "STO-02",  // read-ahead
+      "STO-01",  // NVMe scheduler
+      "CTR-25",  // open files
+      "GPU-03",  // persistence
+  };
+  EXPECT_EQ(troubles(report), expected);
+  EXPECT_GT(report.goodput_at_risk, 0.95);
+}
+
+TEST(Report, ASnapshotExaminedElsewhereGivesTheSameReport) {
+  const Machine machine = faulty();
+  const Collected first = collect(machine.source, machine.intent,
+                                  {.layer_limit = std::chrono::seconds(60), .counter_interval = {}});
+  const Snapshot snapshot = parse_snapshot(snapshot_json(first.snapshot, first.facts.intent), "snapshot");
+  const Collected second = collect(snapshot.source, snapshot.intent,
+                                   {.layer_limit = std::chrono::seconds(60), .counter_interval = {}});
+  EXPECT_EQ(report_json(examine(first.facts, {})), report_json(examine(second.facts, {})));
+}
+
+TEST(FixPlan, HoldsTheCommandsAndTheirUndo) {
+  const std::string plan = fix_plan(examine(faulty().facts(), {.layers = kMachine}));
+  for (const char* line :
+       {"swapoff -a", "swapon -a", "ip link set rail1 mtu 9000", "ip link set rail1 mtu 1500",
+        "echo none > /sys/block/nvme3n1/queue/scheduler", "echo bfq > /sys/block/nvme3n1/queue/scheduler",
+        "nvidia-smi -i 0 -pm 1", "iommu=pt", "apply) apply"})
+    EXPECT_NE(plan.find(line), std::string::npos) << line;
+}
+
+TEST(FixPlan, ANameThatIsNoPlainWordNeverReachesTheShell) {
+  Outcome outcome = bad("x", {{"eth0; rm -rf /", "1500"},
+                              {"$(reboot)", "1500"},
+                              {"eth1", "1500`id`"},
+                              {"-rf", "1"},
+                              {"eth2\nreboot", "1"},
+                              {"eth3", "1500"}});
+  EXPECT_EQ(commands_of("ip link set {it} mtu {was}", outcome),
+            std::vector<std::string>({"ip link set eth3 mtu 1500"}));
+  Machine machine = Machine::healthy();
+  machine.source->set("sys/class/net/x\nreboot #/operstate", "up\n");
+  machine.source->set("sys/class/net/x\nreboot #/speed", "400000\n");
+  machine.source->set("sys/class/net/x\nreboot #/mtu", "1500\n");
+  machine.source->set_link("sys/class/net/x\nreboot #/device", "../0000:01:00.0");
+  const std::string plan = fix_plan(examine(machine.facts(), {.layers = {Layer::kNetwork}}));
+  for (const std::string_view line : lines_of(plan)) EXPECT_NE(trimmed(line).substr(0, 6), "reboot") << plan;
+}
+
+TEST(Sarif, NamesARuleAndAPlaceForEachResult) {
+  const std::string sarif = report_sarif(examine(faulty().facts(), {.layers = kMachine}));
+  for (const char* part : {"\"version\": \"2.1.0\"", "\"ruleId\": \"GPU-09\"", "\"level\": \"error\"",
+                           "\"uri\": \"proc/swaps\""})
+    EXPECT_NE(sarif.find(part), std::string::npos) << part;
+}
+
+TEST(Text, SaysWhatWasFoundWhyAndHowToMendIt) {
+  const std::string text = report_text(examine(faulty().facts(), {.layers = kMachine}), {});
+  for (const char* part :
+       {"FAIL HST-01", "found   memory has been swapped out: /dev/nvme8n1p3 (1.0 GiB used)",
+        "read    proc/swaps", "fix     swapoff -a", "goodput at risk: "})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST(Diff, HostsThatDriftedApartAreToldApart) {
+  Machine other = Machine::healthy();
+  apply("set proc/sys/kernel/osrelease 6.5.0-14-generic", other);
+  apply("sub cheetah/nvml |driver=580.65.06|driver=570.10|", other);
+  const std::vector<HostFactsOf> hosts = {{"a", Machine::healthy().facts()}, {"b", other.facts()}};
+  const auto found = differences(hosts);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].key, "kernel");
+  EXPECT_EQ(found[0].values, std::vector<std::string>({"6.8.0-45-generic", "6.5.0-14-generic"}));
+  EXPECT_EQ(found[1].key, "driver");
+  EXPECT_TRUE(differences({hosts[0], hosts[0]}).empty());
+}
+
+TEST(Checklist, EveryItemIsAnsweredByAChecksOrByAPerson) {
+  int questions = 0;
+  EXPECT_GE(checklist_items().size(), 175u);
+  for (const ChecklistItem& item : checklist_items()) {
+    EXPECT_FALSE(section_of(item.id).empty()) << item.id;
+    EXPECT_FALSE(item.question.empty()) << item.id;
+    if (item.answer == Answer::kQuestion) {
+      ++questions;
+    } else {
+      EXPECT_FALSE(checks_for(item.id).empty()) << item.id;
+    }
+  }
+  EXPECT_GT(questions, 10);
+  for (const Check* check : all_checks())
+    for (const std::string_view item : split(check->items, ',')) {
+      const auto items = checklist_items();
+      EXPECT_TRUE(
+          std::any_of(items.begin(), items.end(), [&](const ChecklistItem& one) { return one.id == item; }))
+          << check->id << " names " << item;
+    }
+}
+
+TEST(Checklist, AnswersAreKeptAndComeUpForReview) {
+  Acknowledgements all;
+  all["A06"] = {"A06", "done", "Ada \"the\" Admin", "2026-01-01", "monthly", 30};
+  const Acknowledgements back = parse_acknowledgements(acknowledgements_yaml(all), "answers");
+  ASSERT_EQ(back.size(), 1u);
+  EXPECT_EQ(back.at("A06").by, "Ada \"the\" Admin");
+  const auto items = checklist_items();
+  const ChecklistItem& item =
+      *std::find_if(items.begin(), items.end(), [](const ChecklistItem& one) { return one.id == "A06"; });
+  EXPECT_EQ(state_of(item, back, "2026-01-15").substr(0, 4), "done");
+  EXPECT_EQ(state_of(item, back, "2026-03-15").substr(0, 14), "due for review");
+  EXPECT_EQ(state_of(item, {}, "2026-03-15"), "open");
+  EXPECT_THROW(parse_acknowledgements("- id: Z99\n  decision: done\n", "answers"), Error);
+  EXPECT_THROW(parse_acknowledgements("- id: A06\n  decision: maybe\n", "answers"), Error);
+}
+
+}  // namespace
+}  // namespace cheetah::doctor
