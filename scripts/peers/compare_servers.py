@@ -133,9 +133,12 @@ def measure_prefix(options):
     result = {}
     for name, flags in (("off", ["--no-prefix-cache"]), ("on", [])):
         server = cheetah_server(options, *flags)
-        steps = [bench(options, server, repeat, "--concurrency", 4, "--requests", 24, "--dataset", "prefix-heavy", "--prefix-tokens", 1024,
-                       "--prefix-share", 0.9, "--prompt-tokens", 64, "--output-tokens", 16) for repeat in range(options.repeats)]
-        server.stop()
+        try:
+            steps = [bench(options, server, repeat, "--concurrency", 4, "--requests", 24, "--dataset", "prefix-heavy",
+                           "--prefix-tokens", 1024, "--prefix-share", 0.9, "--prompt-tokens", 64, "--output-tokens", 16)
+                     for repeat in range(options.repeats)]
+        finally:
+            server.stop()
         result[name] = summary(steps)
         print(f"prefix cache {name:3}  TTFT p50 {1e3 * result[name]['ttft_p50_s']['median']:8.1f} ms", flush=True)
     result["ttft_ratio"] = result["off"]["ttft_p50_s"]["median"] / result["on"]["ttft_p50_s"]["median"]
@@ -164,11 +167,12 @@ def main():
     if load > 0.5:
         print(f"the load average is {load:.1f}: other work disturbs these numbers", file=sys.stderr)
     version = subprocess.run([options.cheetah, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
-    servers = [cheetah_server(options)] + ([peer_server(options)] if options.peer else [])
-    about = {server.name: server.about[-2 if server.name == "llama.cpp" else 0] for server in servers}
+    servers = []
     try:
-        for server in servers:
-            server.pause()
+        for start in [cheetah_server] + ([peer_server] if options.peer else []):
+            servers.append(start(options))
+            servers[-1].pause()
+        about = {server.name: server.about[-2 if server.name == "llama.cpp" else 0] for server in servers}
         rows = measure_streams(options, servers)
     finally:
         for server in servers:
