@@ -35,6 +35,7 @@ struct BenchOptions {
   std::string json;
   std::string scenario;
   int64_t long_prompt_tokens = 4096;
+  int64_t generations = 1000;
   double step_target_ms = 50;
 };
 
@@ -68,6 +69,7 @@ int run_scenario_bench(const BenchOptions& options, bool default_prompt) {
                        .prompt_tokens = prompt,
                        .new_tokens = options.plan.new_tokens,
                        .long_prompt_tokens = options.long_prompt_tokens,
+                       .generations = options.generations,
                        .repeats = options.plan.repeats,
                        .step_target_ms = options.step_target_ms,
                        .json = options.json});
@@ -133,6 +135,9 @@ void add_engine(CLI::App& bench, Action& action) {
                                  "tokens of the long prompt, and about those of the shared beginning")
                     ->capture_default_str(),
                 1, kMost);
+  accept_counts(command->add_option("--generations", options->generations, "texts under JSON schemas")
+                    ->capture_default_str(),
+                1, 1000000);
   command->add_option("--step-target", options->step_target_ms, "milliseconds a step with prompts may take")
       ->check(CLI::Range(1.0, 10000.0))
       ->capture_default_str();

@@ -150,7 +150,8 @@ Report measure_prefix(const std::shared_ptr<const Model>& model, const ScenarioO
 
 Report measure_constrained(Engine& engine, const ScenarioOptions& options) {
   const ConstrainedResult result =
-      run_constrained(engine, {.max_tokens = std::min<int64_t>(700, engine.config().max_context - 8),
+      run_constrained(engine, {.generations = options.generations,
+                               .max_tokens = std::min<int64_t>(700, engine.config().max_context - 8),
                                .seed = static_cast<uint64_t>(options.repeats)});
   return {
       format(

@@ -14,6 +14,7 @@ struct ScenarioOptions {
   int64_t prompt_tokens = 32;
   int64_t new_tokens = 128;
   int64_t long_prompt_tokens = 4096;
+  int64_t generations = 1000;
   int64_t repeats = 3;
   double step_target_ms = 50;
   std::string json;

@@ -47,8 +47,12 @@ class ConstrainedRun {
   ConstrainedResult run() {
     const EngineStats before = engine_.stats();
     generations_.resize(static_cast<size_t>(plan_.generations));
-    for (size_t i = 0; i < generations_.size(); ++i) send(i);
-    collect();
+    const auto open = static_cast<size_t>(engine_.config().max_queue);
+    for (size_t i = 0; i < generations_.size(); ++i) {
+      if (i >= open) collect(i - open + 1);
+      send(i);
+    }
+    collect(generations_.size());
     const EngineStats after = engine_.stats();
     ConstrainedResult result{.generations = plan_.generations,
                              .num_schemas = std::ssize(programs_),
@@ -87,10 +91,11 @@ class ConstrainedRun {
     });
   }
 
-  void collect() {
+  // Until `count` have ended.
+  void collect(size_t count) {
     const auto limit = std::chrono::steady_clock::now() + kPatience;
     std::vector<Arrival> arrived;
-    for (size_t finished = 0; finished < generations_.size();) {
+    while (finished_ < count) {
       if (!inbox_.wait_until(limit)) CHEETAH_ASSERT(false, "the engine ends every request");
       inbox_.take_all(arrived);
       for (const Arrival& arrival : arrived) {
@@ -98,7 +103,7 @@ class ConstrainedRun {
         for (const int32_t id : arrival.tokens) generation.text += vocabulary_->bytes(id);
         tokens_ += std::ssize(arrival.tokens);
         if (!arrival.finish) continue;
-        ++finished;
+        ++finished_;
         if (*arrival.finish == FinishReason::kLength) generation.failure = "it did not end";
         if (*arrival.finish == FinishReason::kError) generation.failure = arrival.error;
       }
@@ -125,6 +130,7 @@ class ConstrainedRun {
   GrammarProgram::Vocabulary vocabulary_;
   std::vector<std::shared_ptr<const GrammarProgram>> programs_;  // shared with the requests
   std::vector<Generation> generations_;
+  size_t finished_ = 0;
   int64_t tokens_ = 0;
   Mailbox<Arrival> inbox_;
 };

@@ -26,8 +26,8 @@ struct ConstrainedResult {
   double mask_share() const { return step_seconds > 0 ? mask_seconds / step_seconds : 0; }
 };
 
-// The schemas in turn, all requests at once. A model without a tokenizer gets a synthetic vocabulary of its
-// size.
+// The schemas in turn, as many requests at once as the queue takes. A model without a tokenizer gets a
+// synthetic vocabulary of its size.
 ConstrainedResult run_constrained(Engine& engine, const ConstrainedPlan& plan);
 
 const std::vector<std::string>& constrained_schemas();

@@ -30,6 +30,7 @@ struct Preset {
 
 constexpr std::array kPresets = {
     Preset{"llama-134m", 768, 2048, 12, 12, 12, 32000, false, 10000.0},
+    Preset{"tiny-128k", 256, 768, 4, 4, 4, 131072, true, 10000.0},  // what a large vocabulary costs by itself
     Preset{"llama-1b", 2048, 8192, 16, 32, 8, 128256, true, 500000.0},
     Preset{"llama-8b", 4096, 14336, 32, 32, 8, 128256, false, 500000.0},
 };
