@@ -12,6 +12,7 @@
 #include "cli/json_file.h"
 #include "cli/numbers.h"
 #include "cli/output.h"
+#include "gpu/ceilings.h"
 #include "hw/ceilings.h"
 
 namespace cheetah {
@@ -22,6 +23,7 @@ Examples:
   cheetah bench engine --model random:llama-134m --dtype q8_0 --threads 2
   cheetah bench engine -m model.gguf --prompt 512 --gen 128 --batch 1,8,32
   cheetah bench engine -m random:llama-1b --dtype q4_k --json result.json
+  cheetah bench engine -m random:llama-8b --device cuda --batch 1,8,64
   cheetah bench engine --scenario streams --batch 1,4,16
   cheetah bench engine -m random:llama-134m --scenario long-prompt --batch 8
 
@@ -62,6 +64,8 @@ void show_progress(double share) {
 }
 
 int run_scenario_bench(const BenchOptions& options, bool default_prompt) {
+  if (options.engine.device == "cuda")
+    throw UsageError("--scenario runs on the CPU: leave --device cuda out");
   const int64_t prompt = default_prompt ? ScenarioOptions().prompt_tokens : options.plan.prompt_tokens;
   return run_scenario({.engine = options.engine,
                        .name = options.scenario,
@@ -73,6 +77,22 @@ int run_scenario_bench(const BenchOptions& options, bool default_prompt) {
                        .repeats = options.plan.repeats,
                        .step_target_ms = options.step_target_ms,
                        .json = options.json});
+}
+
+struct Ceilings {
+  double read_bandwidth = 0;  // bytes/s
+  double fma_peak = 0;        // operations/s
+};
+
+Ceilings measure_ceilings(LocalEngine& engine) {
+  if (!engine.on_cuda())
+    return {.read_bandwidth = measure_read_bandwidth(engine.threads()),
+            .fma_peak = measure_fma_peak(engine.threads())};
+  const gpu::DeviceInfo device = gpu::query_device();
+  gpu::DeviceMemory memory(device);
+  gpu::Stream stream(device);
+  return {.read_bandwidth = gpu::measure_read_bandwidth(memory, stream),
+          .fma_peak = gpu::measure_fma_peak(memory, stream)};
 }
 
 int run_bench_engine(const BenchOptions& options) {
@@ -88,8 +108,7 @@ int run_bench_engine(const BenchOptions& options) {
     throw Error(
         format("the caches of batch {} do not fit in memory; use a smaller --batch, --prompt or --gen",
                plan.max_batch()));
-  const double bandwidth = measure_read_bandwidth(engine.threads());
-  const double fma_peak = measure_fma_peak(engine.threads());
+  const Ceilings ceilings = measure_ceilings(engine);
   const EngineBenchSamples samples =
       run_engine_bench(engine.model(), engine.runner(), pool, plan, show_progress);
   const BenchFacts facts{.model = engine.model(),
@@ -99,8 +118,9 @@ int run_bench_engine(const BenchOptions& options) {
                          .kv_dtype = engine.kv_dtype(),
                          .compute = options.engine.compute,
                          .threads = engine.threads().num_threads(),
-                         .read_bandwidth = bandwidth,
-                         .fma_peak = fma_peak};
+                         .device = engine.device_name(),
+                         .read_bandwidth = ceilings.read_bandwidth,
+                         .fma_peak = ceilings.fma_peak};
   if (options.json != "-") print(bench_table(facts));
   json.write(bench_json(facts));
   return 0;

@@ -93,11 +93,11 @@ std::string bench_table(const BenchFacts& facts) {
          format("{:.0f} % bandwidth", 100 * step_bytes(facts, decode.batch) / step / facts.read_bandwidth)});
   }
   return format(
-      "{}, {} parameters, weights {} ({}), cache {}, compute {}, {} threads\n"
+      "{}, {} parameters, weights {} ({}), cache {}, compute {}, {}, {} threads\n"
       "ceilings measured now: read {:.1f} GB/s, F32 FMA {:.1f} GFLOP/s\n\n{}",
       facts.model.name(), human_count(static_cast<double>(facts.model.num_parameters())), facts.dtype,
       human_bytes(static_cast<double>(facts.model.weight_bytes())), name_of(facts.kv_dtype), facts.compute,
-      facts.threads, facts.read_bandwidth / 1e9, facts.fma_peak / 1e9, table.render());
+      facts.device, facts.threads, facts.read_bandwidth / 1e9, facts.fma_peak / 1e9, table.render());
 }
 
 Json bench_json(const BenchFacts& facts) {
@@ -105,6 +105,7 @@ Json bench_json(const BenchFacts& facts) {
       {"schema_version", 1},
       {"kind", "bench-engine"},
       {"provenance", provenance(facts.threads)},
+      {"device", facts.device},
       {"model",
        {{"name", facts.model.name()},
         {"family", facts.model.traits().family},

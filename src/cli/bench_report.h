@@ -15,6 +15,7 @@ struct BenchFacts {
   DType kv_dtype;
   std::string compute;
   int threads;
+  std::string device;     // "CPU", "NVIDIA H200"
   double read_bandwidth;  // bytes/s, measured in the same run
   double fma_peak;        // operations/s, measured in the same run
 };

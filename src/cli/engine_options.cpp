@@ -11,6 +11,7 @@
 #include "cli/numbers.h"
 #include "cli/output.h"
 #include "hw/cpu.h"
+#include "model/cuda/cuda_runner.h"
 
 namespace cheetah {
 namespace {
@@ -40,20 +41,26 @@ void add_type_option(CLI::App& command, const char* flag, std::string& value, st
       });
 }
 
-constexpr DType kRandomWeights = DType::kF16;  // what random: presets have unless --dtype says otherwise
+// What random: presets have unless --dtype says otherwise: the half precision that is fast there.
+DType random_weights(bool on_cuda) { return on_cuda ? DType::kBF16 : DType::kF16; }
 
 bool is_random(const std::string& path) { return path.starts_with("random:"); }
 
-std::unique_ptr<Model> load_model(const std::string& path, const std::string& dtype) {
-  if (is_random(path)) return Model::random(path, weight_dtype(dtype).value_or(kRandomWeights));
+std::unique_ptr<Model> load_model(const std::string& path, const std::string& dtype, bool on_cuda) {
+  if (is_random(path)) return Model::random(path, weight_dtype(dtype).value_or(random_weights(on_cuda)));
   LoadOptions options;
   options.dtype = weight_dtype(dtype);
   return Model::load(path, options);
 }
 
-std::string type_name(const std::string& path, const std::string& dtype) {
+std::string type_name(const std::string& path, const std::string& dtype, bool on_cuda) {
   if (dtype.empty() && !is_random(path)) return "as stored";
-  return std::string(name_of(weight_dtype(dtype).value_or(kRandomWeights)));
+  return std::string(name_of(weight_dtype(dtype).value_or(random_weights(on_cuda))));
+}
+
+DType cache_dtype_on(const EngineOptions& options, bool on_cuda) {
+  const bool default_half = options.kv_dtype.empty() && options.compute != "exact";
+  return on_cuda && default_half ? DType::kBF16 : cache_dtype(options);
 }
 
 constexpr const char* kCacheTypeNames = "f32, bf16, f16, f8_e4m3 (or fp8), i8 (or int8)";
@@ -98,12 +105,25 @@ void add_compute_option(CLI::App& command, std::string& compute) {
       ->capture_default_str();
 }
 
+void add_device_option(CLI::App& command, std::string& device) {
+  command.add_option("--device", device, "cuda, cpu, or auto: cuda where there is one")
+      ->check(CLI::IsMember({"auto", "cuda", "cpu"}))
+      ->capture_default_str();
+}
+
+bool uses_cuda(const std::string& device) {
+  const gpu::Availability& cuda = gpu::cuda_available();
+  if (device == "cuda" && !cuda) throw Error("--device cuda: " + cuda.reason);
+  return device != "cpu" && cuda;
+}
+
 void add_engine_options(CLI::App& command, EngineOptions& options) {
   add_model_option(command, options.model);
   add_threads_option(command, options.threads);
   add_dtype_option(command, options.dtype);
   add_cache_type_option(command, options.kv_dtype);
   add_compute_option(command, options.compute);
+  add_device_option(command, options.device);
 }
 
 std::optional<DType> weight_dtype(const std::string& name) {
@@ -133,23 +153,34 @@ std::string text_of(const MemoryBudget& budget) {
 }
 
 std::unique_ptr<Model> load_model(const EngineOptions& options) {
-  return load_model(find_model(options.model), options.dtype);
+  return load_model(find_model(options.model), options.dtype, false);
+}
+
+std::unique_ptr<Runner> make_runner(const Model& model, Precision precision, bool on_cuda,
+                                    ThreadPool& threads) {
+  if (on_cuda) return make_cuda_runner(model, precision);
+  return std::make_unique<CpuRunner>(model, CpuContext{threads, precision});
 }
 
 LocalEngine::LocalEngine(const EngineOptions& options)
     : path_(find_model(options.model)),
+      on_cuda_(uses_cuda(options.device)),
       threads_({.num_threads = options.threads}),
-      model_(load_model(path_, options.dtype)),
-      runner_(*model_, CpuContext{threads_, precision_of(options.compute)}),
-      kv_dtype_(cache_dtype(options)),
-      weight_type_(type_name(path_, options.dtype)),
+      model_(load_model(path_, options.dtype, on_cuda_)),
+      runner_(make_runner(*model_, precision_of(options.compute), on_cuda_, threads_)),
+      kv_dtype_(cache_dtype_on(options, on_cuda_)),
+      weight_type_(type_name(path_, options.dtype, on_cuda_)),
       mapped_weights_(options.dtype.empty() && !is_random(path_)) {}
+
+std::string LocalEngine::device_name() const { return on_cuda_ ? gpu::query_device().name : "CPU"; }
 
 KvPool LocalEngine::make_kv_pool(int64_t wanted) {
   constexpr int64_t kPageTokens = 16;
   const int64_t token_bytes = kv_bytes_per_token(model_->traits(), kv_dtype_);
-  const int64_t weights = mapped_weights_ ? model_->weight_bytes() : 0;
-  budget_ = plan_context(wanted, token_bytes, weights, available_memory_bytes());
+  const int64_t weights =
+      mapped_weights_ && !on_cuda_ ? model_->weight_bytes() : 0;  // a device has them already
+  const int64_t free_bytes = on_cuda_ ? gpu::device_memory().free : available_memory_bytes();
+  budget_ = plan_context(wanted, token_bytes, weights, free_bytes);
   if (budget_.tokens < wanted) {
     budget_.tokens -= budget_.tokens % kPageTokens;
     if (budget_.tokens == 0)
@@ -158,7 +189,7 @@ KvPool LocalEngine::make_kv_pool(int64_t wanted) {
     print_note(format("the context is cut from {} to {} tokens to fit ({})", wanted, budget_.tokens,
                       text_of(budget_)));
   }
-  return KvPool(model_->traits(), kv_dtype_, (budget_.tokens + kPageTokens - 1) / kPageTokens, kPageTokens);
+  return runner_->make_kv_pool(kv_dtype_, (budget_.tokens + kPageTokens - 1) / kPageTokens, kPageTokens);
 }
 
 }  // namespace cheetah

@@ -19,18 +19,22 @@ struct EngineOptions {
   std::string dtype;
   std::string kv_dtype;
   std::string compute = "native";
+  std::string device = "auto";
 };
 
-// -m/--model, --threads, --dtype, --kv-dtype, --compute.
+// -m/--model, --threads, --dtype, --kv-dtype, --compute, --device.
 void add_engine_options(CLI::App& command, EngineOptions& options);
 
 // The single flags, for commands that need only some. Values are checked while parsing.
 void add_threads_option(CLI::App& command, int& threads);
 void add_dtype_option(CLI::App& command, std::string& dtype);
 void add_compute_option(CLI::App& command, std::string& compute);
+void add_device_option(CLI::App& command, std::string& device);
 
 std::optional<DType> weight_dtype(const std::string& name);  // nullopt for "": as stored
 Precision precision_of(const std::string& compute);
+// Whether "cuda", "cpu" or "auto" means CUDA here. Throws Error telling why "cuda" cannot be had.
+bool uses_cuda(const std::string& device);
 std::optional<DType> cache_type_from_name(const std::string& name);  // nullopt: a cache cannot have it
 // As asked for; else half precision, which holds keys and values well, and with exact arithmetic the whole.
 DType cache_dtype(const EngineOptions& options);
@@ -49,6 +53,8 @@ MemoryBudget plan_context(int64_t wanted_tokens, int64_t token_bytes, int64_t we
 std::string text_of(const MemoryBudget& budget);
 
 std::unique_ptr<Model> load_model(const EngineOptions& options);
+std::unique_ptr<Runner> make_runner(const Model& model, Precision precision, bool on_cuda,
+                                    ThreadPool& threads);
 
 // A model and what runs it. Not movable: the runner points into it.
 class LocalEngine {
@@ -59,7 +65,9 @@ class LocalEngine {
 
   const Model& model() const { return *model_; }
   const std::string& path() const { return path_; }
-  CpuRunner& runner() { return runner_; }
+  Runner& runner() { return *runner_; }
+  bool on_cuda() const { return on_cuda_; }
+  std::string device_name() const;  // "CPU", "NVIDIA H200"
   ThreadPool& threads() { return threads_; }
   DType kv_dtype() const { return kv_dtype_; }
   const std::string& weight_type() const { return weight_type_; }  // "Q8_0", or "as stored"
@@ -71,9 +79,10 @@ class LocalEngine {
 
  private:
   std::string path_;
+  bool on_cuda_;
   ThreadPool threads_;
   std::unique_ptr<Model> model_;
-  CpuRunner runner_;
+  std::unique_ptr<Runner> runner_;
   DType kv_dtype_;
   std::string weight_type_;
   bool mapped_weights_;

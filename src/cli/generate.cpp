@@ -77,6 +77,7 @@ Json result_json(const GenerationResult& result, const LocalEngine& engine, uint
           {"tokens", result.tokens},
           {"finish_reason", std::string(name_of(result.reason))},
           {"seed", seed},
+          {"device", engine.device_name()},
           {"timings", timings_json(result)}};
 }
 

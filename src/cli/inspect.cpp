@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/command.h"
+#include "cli/engine_options.h"
 #include "cli/inspect_report.h"
 #include "cli/model_lookup.h"
 #include "cli/numbers.h"
@@ -26,6 +27,7 @@ Examples:
 struct InspectOptions {
   std::string model;
   std::string memory;
+  std::string device = "auto";
   bool json = false;
 };
 
@@ -55,7 +57,10 @@ ModelFacts facts_of_file(const std::string& path) {
 
 int run_inspect(const InspectOptions& options) {
   std::optional<int64_t> memory;
-  if (!options.memory.empty()) memory = parse_bytes("--memory", options.memory);
+  if (!options.memory.empty())
+    memory = parse_bytes("--memory", options.memory);
+  else if (uses_cuda(options.device))
+    memory = gpu::query_device().memory_bytes;
   const std::string path = find_model(options.model);
   const ModelFacts facts = path.starts_with("random:") ? facts_of_preset(path) : facts_of_file(path);
   print(options.json ? dump_json(inspect_json(facts, memory), 2) + "\n" : inspect_text(facts, memory));
@@ -69,7 +74,8 @@ void add_inspect(CLI::App& root, Action& action) {
   auto options = std::make_shared<InspectOptions>();
   add_model_option(*command, options->model);
   command->add_option("--memory", options->memory,
-                      "also tell what context fits in this much memory, e.g. 24GiB");
+                      "also tell what context fits in this much memory, e.g. 24GiB (default: the device's)");
+  add_device_option(*command, options->device);
   command->add_flag("--json", options->json, "print one JSON object");
   command->footer(kExamples);
   command->callback([=, &action] { action = [=] { return run_inspect(*options); }; });

@@ -31,6 +31,7 @@ struct VerifyOptions {
   int threads = 0;
   std::string dtype;
   std::string compute = "exact";
+  std::string device = "auto";
   bool json = false;
 };
 
@@ -48,14 +49,18 @@ Verified verify_model(const VerifyOptions& options, const std::string& name, Thr
   load.dtype = weight_dtype(options.dtype);
   const auto model = Model::load(path, load);
   const Precision precision = precision_of(options.compute);
+  const bool on_cuda = uses_cuda(options.device), narrow = on_cuda && precision == Precision::kNative;
   const VerifyBounds bounds = verify_bounds({.precision = precision,
                                              .weights = model->weights().layers.front().attention.o.w.dtype,
-                                             .converted = load.dtype.has_value()},
+                                             .converted = load.dtype.has_value(),
+                                             .activations = narrow ? DType::kBF16 : DType::kF32,
+                                             .routed = model->traits().moe.experts > 0},
                                             inputs);
+  const auto runner = make_runner(*model, precision, on_cuda, pool);
   return {.path = path,
           .name = model->name(),
           .bounds = bounds,
-          .result = verify(*model, CpuContext{pool, precision}, inputs, bounds)};
+          .result = verify(*model, *runner, inputs, bounds)};
 }
 
 std::string verdict(bool passed) {
@@ -93,6 +98,7 @@ Json json_of(const Verified& verified) {
                      {"ids_match", one.ids_match},
                      {"greedy_matched", one.greedy_matched},
                      {"greedy_total", one.greedy_total},
+                     {"greedy_gap", one.greedy_gap},
                      {"passed", one.passed}});
   Json json = {{"model", verified.name},
                {"path", verified.path},
@@ -112,6 +118,7 @@ Json json_of(const Verified& verified) {
 }
 
 int run_verify(const VerifyOptions& options) {
+  const std::string device = uses_cuda(options.device) ? "cuda" : "cpu";
   ThreadPool pool({.num_threads = options.threads});
   int64_t passed = 0;
   Json models = Json::array();
@@ -124,8 +131,8 @@ int run_verify(const VerifyOptions& options) {
       models.push_back(json_of(verified));
       continue;
     }
-    print(format("{} (compute {}{}): {}\n{}\n", styled(verified.name, Style::kBold), options.compute,
-                 options.dtype.empty() ? "" : ", weights as " + options.dtype,
+    print(format("{} ({}, compute {}{}): {}\n{}\n", styled(verified.name, Style::kBold), device,
+                 options.compute, options.dtype.empty() ? "" : ", weights as " + options.dtype,
                  verdict(verified.result.passed), table_of(verified)));
     flush_output();
   }
@@ -133,6 +140,7 @@ int run_verify(const VerifyOptions& options) {
   if (options.json)
     print(dump_json({{"schema_version", 1},
                      {"compute", options.compute},
+                     {"device", device},
                      {"passed", passed == total},
                      {"models", models}},
                     2) +
@@ -152,6 +160,7 @@ void add_verify(CLI::App& root, Action& action) {
   add_threads_option(*command, options->threads);
   add_dtype_option(*command, options->dtype);
   add_compute_option(*command, options->compute);
+  add_device_option(*command, options->device);
   command->add_flag("--json", options->json, "print one JSON object");
   command->footer(kExamples);
   command->callback([=, &action] { action = [=] { return run_verify(*options); }; });

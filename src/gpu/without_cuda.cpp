@@ -1,5 +1,6 @@
 // This build has no CUDA: every way to a device ends in one clear Error.
 #include "base/error.h"
+#include "gpu/ceilings.h"
 #include "gpu/graph.h"
 #include "gpu/memory.h"
 #include "gpu/nvtx.h"
@@ -52,6 +53,9 @@ Graph::~Graph() = default;
 void Graph::launch(Stream&) const { refuse(); }
 
 TensorMap make_tensor_map(const void*, const TensorMapShape&) { refuse(); }
+
+double measure_read_bandwidth(DeviceMemory&, Stream&) { refuse(); }
+double measure_fma_peak(DeviceMemory&, Stream&) { refuse(); }
 
 NvtxRange::NvtxRange(const char*) {}
 NvtxRange::~NvtxRange() = default;

@@ -21,7 +21,7 @@ double seconds_of(Work&& work) {
 
 class EngineBench {
  public:
-  EngineBench(const Model& model, CpuRunner& runner, KvPool& pool, const EngineBenchPlan& plan)
+  EngineBench(const Model& model, Runner& runner, KvPool& pool, const EngineBenchPlan& plan)
       : vocab_(model.traits().vocab),
         runner_(runner),
         pool_(pool),
@@ -77,7 +77,7 @@ class EngineBench {
                                      static_cast<size_t>(pages_per_sequence_));
   }
   int64_t vocab_;
-  CpuRunner& runner_;
+  Runner& runner_;
   KvPool& pool_;
   const EngineBenchPlan& plan_;
   int64_t pages_per_sequence_;
@@ -97,7 +97,7 @@ int64_t EngineBenchPlan::num_pages(int64_t page_tokens) const {
   return max_batch() * ((context() + page_tokens - 1) / page_tokens);
 }
 
-EngineBenchSamples run_engine_bench(const Model& model, CpuRunner& runner, KvPool& pool,
+EngineBenchSamples run_engine_bench(const Model& model, Runner& runner, KvPool& pool,
                                     const EngineBenchPlan& plan,
                                     const std::function<void(double)>& progress) {
   EngineBench bench(model, runner, pool, plan);

@@ -33,7 +33,7 @@ struct EngineBenchSamples {
 // Runs the plan. Tokens are seeded pseudo-random; each batch size continues the same prompts, greedily. The
 // first prompt and the first step of each batch size warm up and are not counted. Calls `progress` with the
 // share done.
-EngineBenchSamples run_engine_bench(const Model& model, CpuRunner& runner, KvPool& pool,
+EngineBenchSamples run_engine_bench(const Model& model, Runner& runner, KvPool& pool,
                                     const EngineBenchPlan& plan, const std::function<void(double)>& progress);
 
 }  // namespace cheetah

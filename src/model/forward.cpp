@@ -165,15 +165,20 @@ const float* Forward::normed(const Norm& norm, const float* x, float* y) {
 
 struct CpuRunner::State {
   Forward forward;
+  const ModelTraits& traits;
 };
 
 CpuRunner::CpuRunner(const Model& model, const CpuContext& context)
-    : state_(new State{Forward(model.traits(), model.weights(), context)}) {}
+    : state_(new State{Forward(model.traits(), model.weights(), context), model.traits()}) {}
 
 CpuRunner::~CpuRunner() = default;
 
 void CpuRunner::forward(const ForwardBatch& batch, KvPool& pool, std::span<float> logits) {
   state_->forward.run(batch, pool, logits);
+}
+
+KvPool CpuRunner::make_kv_pool(DType dtype, int64_t num_pages, int64_t page_tokens) {
+  return KvPool(state_->traits, dtype, num_pages, page_tokens);
 }
 
 }  // namespace cheetah

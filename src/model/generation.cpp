@@ -65,7 +65,7 @@ class TextOutput {
 
 }  // namespace
 
-CachedSequence::CachedSequence(const Model& model, CpuRunner& runner, KvPool& pool)
+CachedSequence::CachedSequence(const Model& model, Runner& runner, KvPool& pool)
     : traits_(model.traits()),
       runner_(runner),
       pool_(pool),

@@ -1,5 +1,5 @@
 #pragma once
-// One sequence from prompt to last token on the CPU: the plain loop behind `generate` and `chat`.
+// One sequence from prompt to last token on one runner: the plain loop behind `generate` and `chat`.
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -17,7 +17,7 @@ namespace cheetah {
 class CachedSequence {
  public:
   // All three must outlive it.
-  CachedSequence(const Model& model, CpuRunner& runner, KvPool& pool);
+  CachedSequence(const Model& model, Runner& runner, KvPool& pool);
 
   int64_t capacity() const { return capacity_; }
   const std::vector<int32_t>& tokens() const { return tokens_; }
@@ -33,7 +33,7 @@ class CachedSequence {
  private:
   void forward(std::span<const int32_t> chunk, bool want_logits);
   const ModelTraits& traits_;
-  CpuRunner& runner_;
+  Runner& runner_;
   KvPool& pool_;
   int64_t capacity_;
   std::vector<int32_t> pages_;

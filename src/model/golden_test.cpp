@@ -29,7 +29,8 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
     const VerifySetting setting{.precision = precision,
                                 .weights = dtype.value_or(model->weights().embedding.dtype),
                                 .converted = dtype.has_value()};
-    return verify(*model, {pool_, precision}, inputs, verify_bounds(setting, inputs));
+    CpuRunner runner(*model, {pool_, precision});
+    return verify(*model, runner, inputs, verify_bounds(setting, inputs));
   }
   ThreadPool pool_{{.num_threads = 1, .pin = false}};
 };
@@ -69,7 +70,8 @@ TEST(Verify, TellsAMissFromAMatch) {
   Json& first = inputs.golden["cases"][0];
   first["last_logits"][7] = first["last_logits"][7].get<double>() + 0.01;
   inputs.golden["cases"][1]["greedy"][3] = 0;
-  const VerifyResult result = verify(*model, {pool}, inputs, verify_bounds({}, inputs));
+  CpuRunner runner(*model, {pool});
+  const VerifyResult result = verify(*model, runner, inputs, verify_bounds({}, inputs));
   EXPECT_FALSE(result.passed);
   EXPECT_NEAR(result.cases[0].logit_error, 0.01, 1e-3);
   EXPECT_FALSE(result.cases[1].greedy_ok);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/memory.h"
 #include "kernels/attention/attention.h"
 #include "kernels/context.h"
 #include "model/traits.h"
@@ -50,21 +51,33 @@ class Model {
   std::unique_ptr<State> state_;
 };
 
-// Pages of every layer. Which page belongs to whom is the caller's business.
+// Where on a device a pool lies.
+struct DevicePlace {
+  gpu::DeviceMemory& memory;
+  gpu::Stream& stream;
+};
+
+// Pages of every layer, in the host's memory or, with a place, on that device. Which page belongs to whom is
+// the caller's business.
 class KvPool {
  public:
   KvPool(const ModelTraits& traits, DType dtype, int64_t num_pages, int64_t page_tokens = 16);
+  KvPool(const ModelTraits& traits, DType dtype, int64_t num_pages, int64_t page_tokens,
+         const DevicePlace& place);
   PagedKv layer(int64_t index);
   int64_t num_pages() const { return num_pages_; }
   int64_t page_tokens() const { return page_tokens_; }
   int64_t pages_for(int64_t tokens) const { return (tokens + page_tokens_ - 1) / page_tokens_; }
 
  private:
-  std::vector<Buffer> layers_;
+  void set_shape(const ModelTraits& traits, DType dtype);
+  int64_t layer_bytes(const ModelTraits& traits) const;
+  std::vector<Buffer> layers_;                    // of these two
+  std::vector<gpu::DeviceBuffer> device_layers_;  // one is used
   PagedKv shape_;
   int64_t num_pages_;
   int64_t page_tokens_;
-  int64_t value_offset_;  // of the values in a layer's buffer
+  int64_t value_offset_ = -1;  // of the values in a layer's buffer
 };
 
 // Bytes one cached token takes in all layers.
@@ -78,13 +91,23 @@ struct ForwardBatch {
   std::span<float> hidden = {};                  // [hidden_rows.size(), hidden] f32, after the final norm
 };
 
-// Runs batches on the CPU. Owns the activations, reused from step to step; one thread at a time.
-class CpuRunner {
+// Runs batches of one model. Owns the activations, reused from step to step; one thread at a time.
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  // logits [logit_rows.size(), vocab] f32. Writes this step's keys and values into the pool first.
+  virtual void forward(const ForwardBatch& batch, KvPool& pool, std::span<float> logits) = 0;
+  // A pool where this runner can use it; the runner must outlive it.
+  virtual KvPool make_kv_pool(DType dtype, int64_t num_pages, int64_t page_tokens = 16) = 0;
+};
+
+// On the CPU. model/cuda/cuda_runner.h has the one for CUDA.
+class CpuRunner final : public Runner {
  public:
   CpuRunner(const Model& model, const CpuContext& context);
-  ~CpuRunner();
-  // logits [logit_rows.size(), vocab] f32. Writes this step's keys and values into the pool first.
-  void forward(const ForwardBatch& batch, KvPool& pool, std::span<float> logits);
+  ~CpuRunner() override;
+  void forward(const ForwardBatch& batch, KvPool& pool, std::span<float> logits) override;
+  KvPool make_kv_pool(DType dtype, int64_t num_pages, int64_t page_tokens = 16) override;
 
  private:
   struct State;

@@ -21,8 +21,10 @@ constexpr int64_t kMaxCaseTokens = 1 << 20;
 // One sequence with a cache of its own.
 class GoldenSequence {
  public:
-  GoldenSequence(const Model& model, const CpuContext& context, int64_t capacity)
-      : traits_(model.traits()), pool_(traits_, DType::kF32, (capacity + 15) / 16), runner_(model, context) {
+  GoldenSequence(const Model& model, Runner& runner, int64_t capacity)
+      : traits_(model.traits()),
+        runner_(runner),
+        pool_(runner.make_kv_pool(DType::kF32, (capacity + 15) / 16)) {
     pages_.resize(static_cast<size_t>(pool_.num_pages()));
     std::iota(pages_.begin(), pages_.end(), 0);
   }
@@ -60,8 +62,8 @@ class GoldenSequence {
   }
 
   const ModelTraits& traits_;
+  Runner& runner_;
   KvPool pool_;
-  CpuRunner runner_;
   std::vector<int32_t> pages_;
   std::vector<int32_t> tokens_;
   std::vector<int64_t> rows_;
@@ -114,13 +116,14 @@ void check_greedy(GoldenSequence& sequence, std::span<const float> last, std::sp
     const auto best = static_cast<size_t>(argmax(last));
     agreed = agreed && best == token;
     if (agreed) ++result.greedy_matched;
+    result.greedy_gap = std::max(result.greedy_gap, static_cast<double>(last[best] - last[token]));
     if (best != token && !(static_cast<double>(last[best] - last[token]) < gap)) result.greedy_ok = false;
     if (i + 1 < expected.size()) last = sequence.append(expected.subspan(i, 1), false);
   }
 }
 
-VerifyCase verify_case(const Model& model, const CpuContext& context, const Json& item,
-                       const std::string& what, const VerifyBounds& bounds) {
+VerifyCase verify_case(const Model& model, Runner& runner, const Json& item, const std::string& what,
+                       const VerifyBounds& bounds) {
   const int64_t vocab = model.traits().vocab;
   VerifyCase result;
   const std::vector<int32_t> ids = read_ids(item, "ids", what, vocab);
@@ -133,7 +136,7 @@ VerifyCase verify_case(const Model& model, const CpuContext& context, const Json
     encoded.resize(std::min(encoded.size(), ids.size()));  // the reference cuts long texts
     result.ids_match = encoded == ids;
   }
-  GoldenSequence sequence(model, context, static_cast<int64_t>(ids.size() + greedy.size()));
+  GoldenSequence sequence(model, runner, static_cast<int64_t>(ids.size() + greedy.size()));
   const std::span<const float> logits = sequence.append(ids, true);
   const auto last = logits.last(static_cast<size_t>(vocab));
   const JsonFields fields(item, what);
@@ -145,14 +148,14 @@ VerifyCase verify_case(const Model& model, const CpuContext& context, const Json
   return result;
 }
 
-VerifyHeldout verify_heldout(const Model& model, const CpuContext& context, const VerifyInputs& inputs,
+VerifyHeldout verify_heldout(const Model& model, Runner& runner, const VerifyInputs& inputs,
                              const VerifyBounds& bounds) {
   const JsonFields fields(inputs.golden.at("heldout"), inputs.what + ": heldout");
   const int64_t window = fields.integer("window", 2, kMaxCaseTokens);
   const int64_t tokens = fields.integer("tokens", window, static_cast<int64_t>(inputs.heldout.size()));
   const int64_t vocab = model.traits().vocab;
   VerifyHeldout result{.num_tokens = tokens, .expected = fields.number("nll")};
-  GoldenSequence sequence(model, context, window);
+  GoldenSequence sequence(model, runner, window);
   std::vector<int32_t> ids(static_cast<size_t>(window));
   for (int64_t first = 0; first + window <= tokens; first += window) {
     for (int64_t i = 0; i < window; ++i) {
@@ -201,7 +204,8 @@ VerifyBounds verify_bounds(const VerifySetting& setting, const VerifyInputs& inp
   const bool rounded = setting.converted && setting.weights != DType::kF32;
   if (setting.precision == Precision::kNative || rounded)
     bounds = {.logit = 0.3, .nll = 0.05, .greedy_gap = 0.6};
-  bounds.heldout = is_quantized(setting.weights) ? 0.02 : 1e-3;
+  if (setting.activations != DType::kF32 && setting.routed) bounds.greedy_gap = 2.0;
+  bounds.heldout = is_quantized(setting.weights) || setting.activations != DType::kF32 ? 0.02 : 1e-3;
   return bounds;
 }
 
@@ -218,7 +222,7 @@ VerifyInputs read_golden(const std::string& model_path) {
   return inputs;
 }
 
-VerifyResult verify(const Model& model, const CpuContext& context, const VerifyInputs& inputs,
+VerifyResult verify(const Model& model, Runner& runner, const VerifyInputs& inputs,
                     const VerifyBounds& bounds) {
   VerifyResult result;
   const auto cases = inputs.golden.find("cases");
@@ -227,7 +231,7 @@ VerifyResult verify(const Model& model, const CpuContext& context, const VerifyI
   result.tokenizer_checked = model.tokenizer() != nullptr;
   for (size_t i = 0; i < cases->size(); ++i) {
     const std::string what = format("{}: case {}", inputs.what, i);
-    result.cases.push_back(verify_case(model, context, (*cases)[i], what, bounds));
+    result.cases.push_back(verify_case(model, runner, (*cases)[i], what, bounds));
     result.passed = result.passed && result.cases.back().passed;
   }
   const auto chat = inputs.golden.find("chat");
@@ -236,7 +240,7 @@ VerifyResult verify(const Model& model, const CpuContext& context, const VerifyI
     result.passed = result.passed && *result.chat_matches;
   }
   if (!inputs.heldout.empty() && inputs.golden.contains("heldout")) {
-    result.heldout = verify_heldout(model, context, inputs, bounds);
+    result.heldout = verify_heldout(model, runner, inputs, bounds);
     result.passed = result.passed && result.heldout->passed;
   }
   return result;

@@ -57,6 +57,16 @@ class Mistakes(ProgramTest):
         env = dict(os.environ, CHEETAH_THREADS="many")
         self.fails(2, "generate", "-p", "x", env=env, mentions=["threads"])
 
+    def test_unknown_device_lists_the_known_ones(self):
+        self.fails(2, "generate", "-p", "x", "--device", "tpu", mentions=["--device", "cuda", "cpu", "auto"])
+
+    def test_cuda_without_a_device_says_why_and_auto_takes_the_cpu(self):
+        if os.path.exists("/dev/nvidia0"):
+            self.skipTest("this machine has a device")
+        for args in (("generate", "-p", "x"), ("verify",), ("inspect",), ("bench", "engine")):
+            self.fails(1, *args, "--device", "cuda", mentions=["--device cuda"])
+        self.assertIn('"device":"CPU"', self.ok("generate", "-p", "Once", "-n", "2", "--json").replace(" ", ""))
+
     def test_unknown_dtype_lists_the_known_ones(self):
         self.fails(2, "generate", "-p", "x", "--dtype", "fp3", mentions=["fp3", "q8_0", "bf16"])
 

@@ -51,7 +51,7 @@ class AttentionCase {
                           .out = nullptr,
                           .out_stride = out_stride(),
                           .heads = p_.heads,
-                          .kv = device_kv(cache_),
+                          .kv = device_kv(by_token()),
                           .batch = batch(),
                           .scale = scale,
                           .soft_cap = p_.soft_cap,
@@ -80,7 +80,7 @@ class AttentionCase {
                  .kv = kv,
                  .batch = write_batch()},
                 device_.stream());
-    EXPECT_EQ(device_.download(kv.keys, std::ssize(cache_)), cache_);
+    EXPECT_EQ(device_.download(kv.keys, std::ssize(cache_)), by_token());
   }
 
  private:
@@ -120,6 +120,20 @@ class AttentionCase {
                        .kv = host_kv(),
                        .sequences = whole_},
                       CpuContext{threads});
+  }
+
+  // The cache as the device has it: the CPU's may hold keys by dimension.
+  std::vector<std::byte> by_token() {
+    std::vector<std::byte> bytes = cache_;
+    if (!keys_lie_by_dimension(host_kv())) return bytes;
+    const int64_t size = row_bytes(p_.dtype, 1), head = p_.key_dim * p_.page_tokens;
+    for (int64_t at = 0; at < key_bytes_ / size; ++at) {
+      const int64_t token = at % head / p_.key_dim, dim = at % p_.key_dim;
+      std::memcpy(bytes.data() + at * size,
+                  cache_.data() + (at / head * head + dim * p_.page_tokens + token) * size,
+                  static_cast<size_t>(size));
+    }
+    return bytes;
   }
 
   PagedKv kv_at(std::byte* data) const {

@@ -1,0 +1,138 @@
+#include "kernels/activation/activation_cuda.h"
+#include "model/cuda/cuda_forward.h"
+
+namespace cheetah {
+
+template <class T>
+void CudaForward<T>::run_mlp(const MlpWeights& w, const T* x, T* y) {
+  const int64_t hidden = traits_.hidden, ffn = w.up.w.rows;
+  if (!w.gate.present()) {
+    T* inner = take(inner_, rows_ * ffn);
+    linear<T>(w.up, x, hidden, {inner, ffn});
+    gpu::activate(traits_.activation, inner, rows_ * ffn, stream());
+    linear<T>(w.down, inner, ffn, {y, hidden});
+    return;
+  }
+  const int64_t stride = 2 * ffn;  // gate and up side by side
+  T* gate = take(inner_, rows_ * stride);
+  if (w.gate_up.present()) {
+    linear<T>(w.gate_up, x, hidden, {gate, stride});
+  } else {
+    linear<T>(w.gate, x, hidden, {gate, stride});
+    linear<T>(w.up, x, hidden, {gate + ffn, stride});
+  }
+  gpu::gated_activation<T>({.kind = traits_.activation,
+                            .gate = gate,
+                            .gate_stride = stride,
+                            .up = gate + ffn,
+                            .up_stride = stride,
+                            .y = gate,
+                            .y_stride = stride,
+                            .rows = rows_,
+                            .cols = ffn},
+                           stream());
+  linear<T>(w.down, gate, stride, {y, hidden});
+}
+
+template <class T>
+void CudaForward<T>::run_moe(size_t index, const T* x, T* y) {
+  const MoeWeights& w = weights_.layers[index].moe;
+  const int64_t hidden = traits_.hidden;
+  route_tokens(w, x);
+  const T* out = run_experts(device_.tables(index), x);
+  if (traits_.moe.shared_hidden > 0)
+    run_mlp(w.shared, x, y);
+  else
+    gpu::fill_bytes(y, 0, rows_ * hidden * static_cast<int64_t>(sizeof(T)), stream());
+  gpu::combine_experts<T>({.out = out,
+                           .row_of = order_.row_of,
+                           .weights = take<float>(expert_weights_, rows_ * traits_.moe.top_k),
+                           .tokens = rows_,
+                           .top_k = traits_.moe.top_k,
+                           .cols = hidden,
+                           .y = y},
+                          stream());
+}
+
+template <class T>
+void CudaForward<T>::route_tokens(const MoeWeights& w, const T* x) {
+  const MoeTraits& moe = traits_.moe;
+  const int64_t routed = rows_ * moe.top_k;
+  float* logits = take<float>(router_, rows_ * moe.experts);
+  linear<float>(w.router, x, traits_.hidden, {logits, moe.experts});
+  auto* ids = take<int32_t>(expert_ids_, routed);
+  gpu::route({.logits = logits,
+              .tokens = rows_,
+              .experts = moe.experts,
+              .top_k = moe.top_k,
+              .score = moe.score,
+              .normalize = moe.normalize,
+              .normalize_floor = moe.normalize_floor,
+              .scale = moe.scale,
+              .selection_bias = w.selection_bias,
+              .groups = moe.groups,
+              .top_groups = moe.top_groups,
+              .group_score_top2 = moe.group_score_top2},
+             ids, take<float>(expert_weights_, routed), stream());
+  auto* numbers = take<int32_t>(order_buffer_, moe.experts + 1 + 2 * routed);
+  order_ = {
+      .offsets = numbers, .source = numbers + moe.experts + 1, .row_of = numbers + moe.experts + 1 + routed};
+  gpu::order_by_expert(ids, routed, moe.experts, order_, stream());
+}
+
+// The experts' outputs [rows * top_k, hidden], in the experts' order.
+template <class T>
+T* CudaForward<T>::run_experts(const DeviceLayerTables& tables, const T* x) {
+  const MoeTraits& moe = traits_.moe;
+  const int64_t hidden = traits_.hidden, inner = moe.expert_hidden, stride = 2 * inner,
+                routed = rows_ * moe.top_k;
+  T* gathered = take(gathered_, routed * hidden);
+  gpu::copy_rows<T, T>({.x = x,
+                        .x_stride = hidden,
+                        .source = order_.source,
+                        .divisor = moe.top_k,
+                        .y = gathered,
+                        .y_stride = hidden,
+                        .rows = routed,
+                        .cols = hidden},
+                       stream());
+  T* gate = take(expert_inner_, routed * stride);
+  const auto multiply = [&](const gpu::WeightMatrices& w, const T* from, int64_t from_stride,
+                            const Rows& to) {
+    gpu::grouped_gemm<T, T>({.x = from,
+                             .x_stride = from_stride,
+                             .rows = routed,
+                             .w = w,
+                             .offsets = order_.offsets,
+                             .y = to.data,
+                             .y_stride = to.stride},
+                            stream());
+  };
+  if (tables.gate_up.count > 0) {
+    multiply(tables.gate_up, gathered, hidden, {gate, stride});
+  } else {
+    multiply(tables.gate, gathered, hidden, {gate, stride});
+    multiply(tables.up, gathered, hidden, {gate + inner, stride});
+  }
+  const gpu::GatedArgs<T> rows{.kind = traits_.activation,
+                               .gate = gate,
+                               .gate_stride = stride,
+                               .up = gate + inner,
+                               .up_stride = stride,
+                               .y = gate,
+                               .y_stride = stride,
+                               .rows = routed,
+                               .cols = inner};
+  if (moe.clamped_swiglu)
+    gpu::clamped_swiglu<T>({.rows = rows, .limit = moe.swiglu_limit}, stream());
+  else
+    gpu::gated_activation(rows, stream());
+  T* out = take(expert_out_, routed * hidden);
+  multiply(tables.down, gate, stride, {out, hidden});
+  return out;
+}
+
+template class CudaForward<float>;
+template class CudaForward<Bf16>;
+
+}  // namespace cheetah

@@ -1,0 +1,118 @@
+// Every reference model on the device: against its golden file, and batch against batch.
+#include "model/cuda/cuda_runner.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "base/format.h"
+#include "kernels/sample/sample.h"
+#include "model/generation.h"
+#include "model/reference_models.h"
+#include "model/verify.h"
+#include "model/weights.h"
+
+namespace cheetah {
+namespace {
+
+std::string describe(const VerifyResult& result) {
+  std::string text;
+  for (const VerifyCase& c : result.cases)
+    text += format("{} tokens: logits off by {:.2e}, nll by {:.2e}, greedy {} of {}, behind by {:.2f}\n",
+                   c.num_tokens, c.logit_error, c.nll_error, c.greedy_matched, c.greedy_total, c.greedy_gap);
+  return text;
+}
+
+class CudaGolden : public testing::TestWithParam<std::string> {
+ protected:
+  void check(Precision precision) {
+    const auto model = Model::load(GetParam(), {.show_progress = false});
+    VerifyInputs inputs = read_golden(GetParam());
+    inputs.heldout.clear();
+    const bool exact = precision == Precision::kExact;
+    const VerifyBounds bounds = verify_bounds({.precision = precision,
+                                               .weights = model->weights().embedding.dtype,
+                                               .activations = exact ? DType::kF32 : DType::kBF16,
+                                               .routed = model->traits().moe.experts > 0},
+                                              inputs);
+    const auto runner = make_cuda_runner(*model, precision);
+    const VerifyResult result = verify(*model, *runner, inputs, bounds);
+    EXPECT_TRUE(result.passed) << describe(result);
+  }
+};
+
+TEST_P(CudaGolden, AgreesWithTheReferenceInExactArithmetic) { check(Precision::kExact); }
+TEST_P(CudaGolden, StaysWithinTheStatedBoundsInNativeArithmetic) { check(Precision::kNative); }
+
+INSTANTIATE_TEST_SUITE_P(Models, CudaGolden, testing::ValuesIn(reference_models()),
+                         [](const auto& test) { return test_name(test.param); });
+
+// 256 greedy tokens of the embedded model are the CPU's, token for token.
+TEST(CudaRunner, WritesTheSameTextAsTheCpuInExactArithmetic) {
+  const auto model =
+      Model::load(std::string(CHEETAH_SOURCE_DIR) + "/models/cub-7m", {.show_progress = false});
+  const auto text_of = [&](Runner& runner) {
+    KvPool pool = runner.make_kv_pool(DType::kF32, 32);
+    CachedSequence sequence(*model, runner, pool);
+    GenerationParams params{.max_tokens = 256, .ignore_end = true};
+    params.sampling.temperature = 0.f;
+    const std::vector<int32_t> prompt = {1, 50, 100, 200};
+    return generate(*model, sequence, prompt, params, [](std::string_view) { return true; }).tokens;
+  };
+  ThreadPool threads;
+  CpuRunner cpu(*model, {threads, Precision::kExact});
+  const auto cuda = make_cuda_runner(*model, Precision::kExact);
+  const std::vector<int32_t> tokens = text_of(*cuda);
+  EXPECT_EQ(tokens.size(), 256u);
+  EXPECT_EQ(tokens, text_of(cpu));
+}
+
+// Prompt chunks and decode rows in one batch, hidden states beside logits: the same as one by one on the CPU.
+TEST(CudaRunner, GivesEachSequenceOfABatchItsOwnLogitsAndHiddenStates) {
+  const auto model =
+      Model::load(std::string(CHEETAH_SOURCE_DIR) + "/tests/models/llama", {.show_progress = false});
+  const ModelTraits& traits = model->traits();
+  const std::vector<int32_t> tokens = {3, 5, 7, 11, 13, 17, 19};
+  const std::vector<int32_t> first_pages = {4, 1}, second_pages = {2};
+  const std::vector<AttentionSequence> sequences = {{first_pages, 4, 0, 4}, {second_pages, 3, 4, 3}};
+  const std::vector<int64_t> logit_rows = {6, 3}, hidden_rows = {1};
+  const auto outputs_of = [&](Runner& runner) {
+    std::vector<float> logits(static_cast<size_t>(2 * traits.vocab)),
+        hidden(static_cast<size_t>(traits.hidden));
+    KvPool pool = runner.make_kv_pool(DType::kF32, 8);
+    runner.forward({.tokens = tokens,
+                    .sequences = sequences,
+                    .logit_rows = logit_rows,
+                    .hidden_rows = hidden_rows,
+                    .hidden = hidden},
+                   pool, logits);
+    logits.insert(logits.end(), hidden.begin(), hidden.end());
+    return logits;
+  };
+  ThreadPool threads({.num_threads = 1, .pin = false});
+  CpuRunner cpu(*model, {threads, Precision::kExact});
+  const std::vector<float> expected = outputs_of(cpu),
+                           actual = outputs_of(*make_cuda_runner(*model, Precision::kExact));
+  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 2e-4) << i;
+}
+
+TEST(CudaRunner, RefusesATokenOutsideTheVocabularyAndGoesOn) {
+  const auto model =
+      Model::load(std::string(CHEETAH_SOURCE_DIR) + "/tests/models/llama", {.show_progress = false});
+  const auto runner = make_cuda_runner(*model, Precision::kNative);
+  KvPool pool = runner->make_kv_pool(DType::kBF16, 1);
+  const std::vector<int32_t> pages = {0};
+  const std::vector<int64_t> rows = {0};
+  std::vector<float> logits(static_cast<size_t>(model->traits().vocab), std::nanf(""));
+  const AttentionSequence sequence{pages, 1, 0, 1};
+  for (const int32_t bad : {-1, static_cast<int32_t>(model->traits().vocab)})
+    EXPECT_THROW(
+        runner->forward({.tokens = {&bad, 1}, .sequences = {&sequence, 1}, .logit_rows = rows}, pool, logits),
+        Error);
+  const int32_t good = 5;
+  runner->forward({.tokens = {&good, 1}, .sequences = {&sequence, 1}, .logit_rows = rows}, pool, logits);
+  for (const float logit : logits) ASSERT_TRUE(std::isfinite(logit));
+}
+
+}  // namespace
+}  // namespace cheetah
