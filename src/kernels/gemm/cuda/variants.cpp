@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <array>
 #include <ranges>
+#include <type_traits>
 
 #include "base/error.h"
+#include "kernels/gemm/cuda/hopper.h"
 #include "kernels/gemm/cuda/portable.h"
 
 namespace cheetah::gpu {
@@ -14,9 +16,51 @@ bool always(const Args&, const DeviceInfo&) {
   return true;
 }
 
+template <class Y>
+HopperGemmArgs hopper_args(const GemmArgs<Bf16, Y>& args) {
+  return {.dtype = args.w.dtype,
+          .x = args.x,
+          .x_stride = args.x_stride,
+          .m = args.m,
+          .w = args.w.data,
+          .n = args.w.rows,
+          .k = args.w.cols,
+          .bias = args.bias,
+          .y_dtype = std::is_same_v<Y, float> ? DType::kF32 : DType::kBF16,
+          .y = args.y,
+          .y_stride = args.y_stride};
+}
+template <class Y>
+bool fits_hopper(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
+  return args.w.dtype == DType::kBF16 && hopper_gemm_fits(hopper_args(args), device);
+}
+template <class Y>
+bool fits_skinny(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
+  return args.m <= kMaxSkinnyRows && fits_hopper(args, device);
+}
+template <class Y>
+void run_skinny(const GemmArgs<Bf16, Y>& args, Stream& stream) {
+  hopper_skinny_gemm(hopper_args(args), stream);
+}
+void run_tiles(const GemmArgs<Bf16, Bf16>& args, Stream& stream) {
+  hopper_tile_gemm(hopper_args(args), stream);
+}
+
 template <class X, class Y>
-constexpr std::array kGemmVariants = {
-    GemmVariant<X, Y>{"portable", always<GemmArgs<X, Y>>, gemm_portable<X, Y>},
+constexpr GemmVariant<X, Y> kPortable = {"portable", always<GemmArgs<X, Y>>, gemm_portable<X, Y>};
+
+template <class X, class Y>
+constexpr std::array kGemmVariants = {kPortable<X, Y>};
+template <>
+constexpr std::array kGemmVariants<Bf16, Bf16> = {
+    kPortable<Bf16, Bf16>,
+    GemmVariant<Bf16, Bf16>{"hopper_tiles", fits_hopper<Bf16>, run_tiles},
+    GemmVariant<Bf16, Bf16>{"hopper_skinny", fits_skinny<Bf16>, run_skinny<Bf16>},
+};
+template <>
+constexpr std::array kGemmVariants<Bf16, float> = {
+    kPortable<Bf16, float>,
+    GemmVariant<Bf16, float>{"hopper_skinny", fits_skinny<float>, run_skinny<float>},
 };
 
 template <class X, class Y>

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Writes src/gpu/wgmma.cuh: the warpgroup products whose operand lists are too long to write by hand."""
+import sys
+
+TYPES = {"kBf16": "f32.bf16.bf16", "kF16": "f32.f16.f16"}
+
+HEAD = '''#pragma once
+// Warpgroup matrix products, D[64, N] += A[64, K] B[N, K]^T with both operands in shared memory, K innermost.
+// Written by scripts/make_wgmma.py.
+#include <cstdint>
+
+namespace cheetah::wgmma {
+
+__device__ inline void fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int kPending>
+__device__ inline void wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+// Where an operand lies: rows of 128 bytes, swizzled as the copy engine writes them in 128-byte mode, eight rows
+// a group of 1024 bytes. Base addresses are multiples of 1024; moving along K within the 128 bytes adds to them.
+__device__ inline uint64_t descriptor(uint32_t shared_address) {
+  return (uint64_t{1} << 62) | (uint64_t{64} << 32) | (uint64_t{1} << 16) | ((shared_address & 0x3FFFF) >> 4);
+}
+
+enum class Input { kBf16, kF16 };
+
+template <Input kInput, int kN>
+struct Product;  // static void add(float (&d)[kN / 2], uint64_t a, uint64_t b)
+'''
+
+REGISTER_HEAD = '''
+// The same with A in registers and B's N innermost: groups of eight rows of K follow each other every 1024 bytes,
+// blocks of 64 columns every `block_bytes`.
+__device__ inline uint64_t transposed_descriptor(uint32_t shared_address, uint32_t block_bytes) {
+  return (uint64_t{1} << 62) | (uint64_t{64} << 32) | (uint64_t{block_bytes >> 4} << 16) |
+         ((shared_address & 0x3FFFF) >> 4);
+}
+
+template <Input kInput, int kN>
+struct RegisterProduct;
+'''
+
+
+def product(kind, n):
+    count = n // 2
+    types = TYPES[kind]
+    regs = ["%" + str(i) for i in range(count)]
+    lines = [", ".join(regs[i:i + 16]) for i in range(0, count, 16)]
+    body = '"\n        "'.join(line + (", " if i + 1 < len(lines) else "") for i, line in enumerate(lines))
+    outs = [f'"+f"(d[{i}])' for i in range(count)]
+    out_lines = [", ".join(outs[i:i + 6]) for i in range(0, count, 6)]
+    return f'''
+template <>
+struct Product<Input::{kind}, {n}> {{
+  __device__ static void add(float (&d)[{count}], uint64_t a, uint64_t b, int accumulate) {{
+    asm volatile(
+        "{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{count + 2}, 0;\\n"
+        "wgmma.mma_async.sync.aligned.m64n{n}k16.{types} {{"
+        "{body}"
+        "}}, %{count}, %{count + 1}, p, 1, 1, 0, 0;\\n}}"
+        : {(','+chr(10)+'          ').join(out_lines)}
+        : "l"(a), "l"(b), "r"(accumulate));
+  }}
+}};
+'''
+
+
+def product_from_registers(kind, n):
+    """A from registers (four of them), B with N innermost: the second product of attention."""
+    count = n // 2
+    types = TYPES[kind]
+    regs = ["%" + str(i) for i in range(count)]
+    lines = [", ".join(regs[i:i + 16]) for i in range(0, count, 16)]
+    body = '"\n        "'.join(line + (", " if i + 1 < len(lines) else "") for i, line in enumerate(lines))
+    outs = [f'"+f"(d[{i}])' for i in range(count)]
+    out_lines = [", ".join(outs[i:i + 6]) for i in range(0, count, 6)]
+    return f'''
+template <>
+struct RegisterProduct<Input::{kind}, {n}> {{
+  __device__ static void add(float (&d)[{count}], const uint32_t (&a)[4], uint64_t b, int accumulate) {{
+    asm volatile(
+        "{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{count + 5}, 0;\\n"
+        "wgmma.mma_async.sync.aligned.m64n{n}k16.{types} {{"
+        "{body}"
+        "}}, {{%{count}, %{count + 1}, %{count + 2}, %{count + 3}}}, %{count + 4}, p, 1, 1, 1;\\n}}"
+        : {(','+chr(10)+'          ').join(out_lines)}
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+  }}
+}};
+'''
+
+
+def main():
+    text = HEAD
+    for kind in ("kBf16", "kF16"):
+        for n in (8, 16, 32, 64, 128, 256):
+            text += product(kind, n)
+    text += REGISTER_HEAD
+    for kind in ("kBf16", "kF16"):
+        for n in (64, 128):
+            text += product_from_registers(kind, n)
+    text += "\n}  // namespace cheetah::wgmma\n"
+    sys.stdout.write(text)
+
+
+main()
