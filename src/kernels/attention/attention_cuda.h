@@ -31,6 +31,17 @@ struct AttentionBatch {
   int64_t max_queries = 0;
 };
 
+// Where blocks that share a long sequence leave their parts. None: a sequence is never shared.
+struct AttentionScratch {
+  uint32_t* counters = nullptr;  // [sequences * heads] of the largest batch; zero before the first use
+  float* parts = nullptr;        // num_parts() floats for the largest batch
+
+  static constexpr int64_t kMaxSplits = 32;
+  static constexpr int64_t num_parts(int64_t sequences, int64_t heads, int64_t value_dim) {
+    return sequences * heads * kMaxSplits * (value_dim + 2);
+  }
+};
+
 template <class T>
 struct AttentionArgs {
   const T* q = nullptr;  // [rows, heads, key_dim]
@@ -44,6 +55,7 @@ struct AttentionArgs {
   float soft_cap = 0.f;
   int64_t window = 0;
   const float* sinks = nullptr;  // [heads] on the device
+  AttentionScratch scratch = {};
 };
 
 template <class T>

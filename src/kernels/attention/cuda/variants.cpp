@@ -4,15 +4,22 @@
 #include <ranges>
 
 #include "base/error.h"
+#include "kernels/attention/cuda/hopper.h"
 #include "kernels/attention/cuda/portable.h"
 
 namespace cheetah::gpu {
 namespace {
 
 template <class T>
-constexpr std::array kVariants = {
-    AttentionVariant<T>{"portable", [](const AttentionArgs<T>&, const DeviceInfo&) { return true; },
-                        attention_portable<T>},
+constexpr AttentionVariant<T> kPortable = {
+    "portable", [](const AttentionArgs<T>&, const DeviceInfo&) { return true; }, attention_portable<T>};
+
+template <class T>
+constexpr std::array kVariants = {kPortable<T>};
+template <>
+constexpr std::array kVariants<Bf16> = {
+    kPortable<Bf16>,
+    AttentionVariant<Bf16>{"hopper", hopper_attention_fits, hopper_attention},
 };
 
 }  // namespace
