@@ -13,8 +13,8 @@ std::vector<const Check*> all_checks() {
   std::vector<const Check*> all;
   for (const auto table :
        {host_checks(), kernel_checks(), gpu_checks(), gpu_link_checks(), network_checks(), storage_checks(),
-        container_checks(), job_checks(), variable_checks(), setting_checks(), pod_checks(), engine_checks(),
-        profile_checks(), counter_checks(), measured_checks()})
+        container_checks(), job_checks(), nccl_checks(), variable_checks(), setting_checks(), pod_checks(),
+        engine_checks(), profile_checks(), counter_checks(), measured_checks()})
     for (const Check& check : table) all.push_back(&check);
   return all;
 }

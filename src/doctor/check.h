@@ -136,6 +136,7 @@ std::span<const Check> network_checks();
 std::span<const Check> storage_checks();
 std::span<const Check> container_checks();
 std::span<const Check> job_checks();
+std::span<const Check> nccl_checks();
 std::span<const Check> variable_checks();
 std::span<const Check> setting_checks();
 std::span<const Check> pod_checks();

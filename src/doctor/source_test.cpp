@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "doctor/fixture.h"
@@ -114,16 +115,17 @@ TEST(Examine, HugeFilesAndManyEntriesAreCut) {
 TEST(Examine, ACollectorThatHangsIsLeftOut) {
   struct Stuck : MemorySource {
     Text read(const std::string& path, int64_t limit) const override {
-      if (path == "proc/cpuinfo") std::this_thread::sleep_for(std::chrono::seconds(2));
+      if (path == "proc/cpuinfo") std::this_thread::sleep_for(std::chrono::minutes(2));
       return MemorySource::read(path, limit);
     }
   };
   const auto begin = std::chrono::steady_clock::now();
   const Collected all = collect(std::make_shared<Stuck>(), {},
-                                {.layer_limit = std::chrono::milliseconds(200), .counter_interval = {}});
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1900));
-  ASSERT_EQ(all.facts.problems.size(), 1u);
-  EXPECT_NE(all.facts.problems[0].find("host facts took too long"), std::string::npos);
+                                {.layer_limit = std::chrono::milliseconds(500), .counter_interval = {}});
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(1));
+  const auto& problems = all.facts.problems;
+  EXPECT_NE(std::find(problems.begin(), problems.end(), "the host facts took too long and were left out"),
+            problems.end());
 }
 
 // Any file of the server may say anything.

@@ -10,7 +10,7 @@ import unittest
 
 from program import PROGRAM, ProgramTest, run
 
-COMMANDS = ["generate", "chat", "verify", "inspect", "tokenize", "render", "bench"]
+COMMANDS = ["generate", "chat", "verify", "inspect", "tokenize", "render", "bench", "doctor"]
 
 
 class Help(ProgramTest):
