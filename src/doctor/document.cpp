@@ -32,7 +32,7 @@ class Converter {
       for (const auto& member : node) {
         std::string name = member.first.IsScalar() ? member.first.Scalar() : "";
         count_bytes(name.size());
-        document.members.emplace_back(std::move(name), convert(member.second, depth + 1));
+        document.members.push_back({std::move(name), convert(member.second, depth + 1)});
       }
     }
     return document;

@@ -10,12 +10,13 @@
 namespace cheetah::doctor {
 
 struct Document {
+  struct Member;  // a name and its value
   enum class Kind { kNull, kScalar, kList, kMap };
   Kind kind = Kind::kNull;
-  std::string text;                                       // kScalar
-  std::vector<Document> items;                            // kList
-  std::vector<std::pair<std::string, Document>> members;  // kMap, in the file's order
-  int line = 0;                                           // where it begins, from 1
+  std::string text;             // kScalar
+  std::vector<Document> items;  // kList
+  std::vector<Member> members;  // kMap, in the file's order
+  int line = 0;                 // where it begins, from 1
 
   bool is_map() const { return kind == Kind::kMap; }
   bool is_list() const { return kind == Kind::kList; }
@@ -25,6 +26,11 @@ struct Document {
   std::string string_or(std::string fallback) const;
   std::optional<double> number() const;
   bool is_true() const { return text == "true" || text == "True" || text == "yes"; }
+};
+
+struct Document::Member {
+  std::string name;
+  Document value;
 };
 
 struct DocumentLimits {
