@@ -162,7 +162,7 @@ TEST(Examine, AnyTextAnywhereNeitherCrashesNorThrows) {
                                           "some avg60=",
                                           "1 (a) b",
                                           "99999999999999 1"};
-  rc::check("examine", [&] {
+  EXPECT_TRUE(rc::check("examine", [&] {
     Machine machine = healthy;
     machine.source = std::make_shared<MemorySource>(*healthy.source);
     for (int i = 0; i < 8; ++i) {
@@ -176,7 +176,7 @@ TEST(Examine, AnyTextAnywhereNeitherCrashesNorThrows) {
       RC_ASSERT(finding.outcome.found.find("the check failed") == std::string::npos);
     RC_ASSERT(!report_json(report).empty());
     RC_ASSERT(!fix_plan(report).empty());
-  });
+  }));
 }
 
 }  // namespace
