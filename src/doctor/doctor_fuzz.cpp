@@ -9,9 +9,26 @@ namespace {
 
 using namespace cheetah::doctor;
 
+// "== PATH" begins a file, "-> PATH TARGET" is a link: the trees of the tests, without their short forms.
+void load_plain(const std::string& text, MemorySource& source) {
+  std::string path, content;
+  for (const std::string_view line : lines_of(text)) {
+    const auto words = words_of(line);
+    if (words.size() == 3 && words[0] == "->") source.set_link(std::string(words[1]), std::string(words[2]));
+    if (words.size() == 2 && words[0] == "==") {
+      source.set(path, content);
+      path = words[1];
+      content.clear();
+    } else {
+      content.append(line).append("\n");
+    }
+  }
+  source.set(path, content);
+}
+
 void examine_tree(const std::string& text) {
   Machine machine;
-  load_tree(text, *machine.source);
+  load_plain(text, *machine.source);
   machine.intent = {.purpose = Purpose::kTrain,
                     .multi_node = true,
                     .pid = "1",
