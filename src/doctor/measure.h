@@ -3,6 +3,7 @@
 // folder of the caller's choice, removed at the end.
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "doctor/facts/cpu.h"
 
@@ -36,5 +37,8 @@ void measure_gpus(const MeasureOptions& options, Results& results);
 // All of them; `progress` hears what comes next.
 std::string measure_all(const CpuFacts& cpu, const MeasureOptions& options,
                         const std::function<void(const std::string&)>& progress);
+
+// What measure_all gives, for a person.
+std::string results_table(std::string_view text);
 
 }  // namespace cheetah::doctor

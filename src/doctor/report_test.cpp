@@ -1,4 +1,5 @@
 #include "doctor/report.h"
+#include "doctor/measure.h"
 
 #include <gtest/gtest.h>
 
@@ -160,6 +161,14 @@ TEST(Checklist, AnswersAreKeptAndComeUpForReview) {
   EXPECT_EQ(state_of(item, {}, "2026-03-15"), "open");
   EXPECT_THROW(parse_acknowledgements("- id: Z99\n  decision: done\n", "answers"), Error);
   EXPECT_THROW(parse_acknowledgements("- id: A06\n  decision: maybe\n", "answers"), Error);
+}
+
+TEST(ResultsTable, SaysTheUnitOfEachResult) {
+  const std::string table = results_table(
+      "memory.read.0=2.147e+10\ncore.stolen_share=0.25\ncore.wake_us.p50=66.95\ngpu.0.gemm_bf16=8.09e+14\n"
+      "gpu.0.pinned_in=there is no CUDA driver\nnot a result\n");
+  for (const char* text : {"21.47 GB/s", "25.0 %", "66.95 us", "809 TFLOP/s", "there is no CUDA driver"})
+    EXPECT_NE(table.find(text), std::string::npos) << text << " in\n" << table;
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+// Results as a person reads them: aligned, with the unit each name stands for.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "base/format.h"
+#include "base/table.h"
+#include "doctor/measure.h"
+
+namespace cheetah::doctor {
+namespace {
+
+struct Unit {
+  std::string_view part;  // of the name
+  double scale;
+  const char* text;
+};
+
+// The first whose part stands in the name.
+constexpr std::array kUnits = {
+    Unit{"_ns", 1, "ns"},           Unit{"_us", 1, "us"},
+    Unit{"_ms", 1, "ms"},           Unit{"_s", 1, "s"},
+    Unit{"_gain", 1, "x"},          Unit{"random_reads", 1, "reads/s"},
+    Unit{"gemm", 1e-12, "TFLOP/s"}, Unit{".load.", 1, ""},
+    Unit{"read_direct", 1, ""},     Unit{"read", 1e-9, "GB/s"},
+    Unit{"write", 1e-9, "GB/s"},    Unit{"stream", 1e-9, "GB/s"},
+    Unit{"copy", 1e-9, "GB/s"},     Unit{"pinned", 1e-9, "GB/s"},
+    Unit{"pageable", 1e-9, "GB/s"},
+};
+
+std::string with_unit(std::string_view name, double value) {
+  if (name.ends_with("_share")) return format("{:.1f} %", value * 100);
+  for (const Unit& unit : kUnits)
+    if (name.find(unit.part) != std::string_view::npos)
+      return format("{:.4g} {}", value * unit.scale, unit.text);
+  return format("{:.4g}", value);
+}
+
+}  // namespace
+
+std::string results_table(std::string_view text) {
+  Table table({"measured", "result"});
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const size_t equals = line.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = line.substr(0, equals), value = line.substr(equals + 1);
+    double number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const bool is_number = error == std::errc{} && end == value.data() + value.size();
+    table.add({std::string(name), is_number ? with_unit(name, number) : std::string(value)});
+  }
+  return table.render();
+}
+
+}  // namespace cheetah::doctor
