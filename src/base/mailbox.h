@@ -13,13 +13,12 @@ namespace cheetah {
 template <class Message>
 class Mailbox {
  public:
-  // False when the box is closed: the message was not taken.
+  // False when the box is closed: the message was not taken. Notifies under the lock, because whoever takes
+  // the last message may then destroy the box.
   bool post(Message message) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (closed_) return false;
-      messages_.push_back(std::move(message));
-    }
+    const std::lock_guard lock(mutex_);
+    if (closed_) return false;
+    messages_.push_back(std::move(message));
     arrived_.notify_one();
     return true;
   }
@@ -46,10 +45,8 @@ class Mailbox {
 
   // No message is taken any more; waiters wake.
   void close() {
-    {
-      const std::lock_guard lock(mutex_);
-      closed_ = true;
-    }
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
     arrived_.notify_all();
   }
   bool closed() const {
