@@ -151,7 +151,8 @@ void add_measure(CLI::App& parent, Action& action) {
       const std::string text =
           measure_all(facts.cpu, *limits, [](const std::string& what) { print_note("measuring " + what); });
       facts.measured = parse_measured(text);
-      if (!options->json && !options->sarif && !options->markdown) print(results_table(text) + "\n");
+      if (!options->json && !options->sarif && !options->markdown)
+        print(results_table(*facts.measured) + "\n");
       return report_on(facts, Layer::kMeasured, subject_of(facts, *options), *options);
     };
   });

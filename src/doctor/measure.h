@@ -3,9 +3,9 @@
 // folder of the caller's choice, removed at the end.
 #include <functional>
 #include <string>
-#include <string_view>
 
 #include "doctor/facts/cpu.h"
+#include "doctor/facts/measured.h"
 
 namespace cheetah::doctor {
 
@@ -38,7 +38,7 @@ void measure_gpus(const MeasureOptions& options, Results& results);
 std::string measure_all(const CpuFacts& cpu, const MeasureOptions& options,
                         const std::function<void(const std::string&)>& progress);
 
-// What measure_all gives, for a person.
-std::string results_table(std::string_view text);
+// The results for a person: aligned, each with its unit.
+std::string results_table(const MeasuredFacts& measured);
 
 }  // namespace cheetah::doctor

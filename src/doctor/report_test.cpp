@@ -164,9 +164,9 @@ TEST(Checklist, AnswersAreKeptAndComeUpForReview) {
 }
 
 TEST(ResultsTable, SaysTheUnitOfEachResult) {
-  const std::string table = results_table(
+  const std::string table = results_table(parse_measured(
       "memory.read.0=2.147e+10\ncore.stolen_share=0.25\ncore.wake_us.p50=66.95\ngpu.0.gemm_bf16=8.09e+14\n"
-      "gpu.0.pinned_in=there is no CUDA driver\nnot a result\n");
+      "gpu.0.pinned_in=there is no CUDA driver\nnot a result\n"));
   for (const char* text : {"21.47 GB/s", "25.0 %", "66.95 us", "809 TFLOP/s", "there is no CUDA driver"})
     EXPECT_NE(table.find(text), std::string::npos) << text << " in\n" << table;
 }

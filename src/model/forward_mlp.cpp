@@ -62,19 +62,7 @@ void Forward::route_tokens(const MoeWeights& w, const float* x) {
   expert_ids_.resize(routed);
   expert_weights_.resize(routed);
   expert_row_.resize(routed);
-  route({.logits = logits,
-         .tokens = rows_,
-         .experts = moe.experts,
-         .top_k = moe.top_k,
-         .score = moe.score,
-         .normalize = moe.normalize,
-         .normalize_floor = moe.normalize_floor,
-         .scale = moe.scale,
-         .selection_bias = w.selection_bias,
-         .groups = moe.groups,
-         .top_groups = moe.top_groups,
-         .group_score_top2 = moe.group_score_top2},
-        expert_ids_, expert_weights_);
+  route(router_args(moe, logits, rows_, w.selection_bias), expert_ids_, expert_weights_);
   order_by_expert(expert_ids_, moe.experts, order_);
   for (size_t i = 0; i < routed; ++i)
     expert_row_[static_cast<size_t>(order_.source[i])] = static_cast<int64_t>(i);

@@ -37,6 +37,23 @@ struct MoeTraits {
   float swiglu_limit = 7.f;
 };
 
+// What the router of a step's rows is asked; logits and selection_bias lie where the caller computes.
+inline RouterArgs router_args(const MoeTraits& moe, const float* logits, int64_t tokens,
+                              const float* selection_bias) {
+  return {.logits = logits,
+          .tokens = tokens,
+          .experts = moe.experts,
+          .top_k = moe.top_k,
+          .score = moe.score,
+          .normalize = moe.normalize,
+          .normalize_floor = moe.normalize_floor,
+          .scale = moe.scale,
+          .selection_bias = selection_bias,
+          .groups = moe.groups,
+          .top_groups = moe.top_groups,
+          .group_score_top2 = moe.group_score_top2};
+}
+
 struct MlaTraits {
   int64_t q_rank = 0;  // 0: queries come from one projection
   int64_t kv_rank = 0;

@@ -207,19 +207,10 @@ ApiError ApiRun::error_of(const GenerationEvent& event) const {
   const bool draining = setting_.shared.state == ServerState::kDraining;
   if (event.finish == FinishReason::kCancelled || event.error_kind == ErrorKind::kDraining || draining)
     return {.status = 503, .message = "the server is shutting down", .code = "draining", .retry_after_s = 1};
-  switch (event.error_kind) {
-    case ErrorKind::kTooLong:
-      return {.status = 400, .message = event.error, .code = "context_length_exceeded"};
-    case ErrorKind::kBadRequest:
-      return {.status = 400, .message = event.error, .code = "invalid_value"};
-    case ErrorKind::kQueueFull:
-      return {.status = 503,
-              .message = event.error,
-              .code = "overloaded",
-              .retry_after_s = retry_after_s(setting_.shared.load())};
-    default:
-      return internal_error();
-  }
+  ApiError error = generation_error(event);
+  if (error.status == 500) return internal_error();  // what failed inside is for the log
+  if (event.error_kind == ErrorKind::kQueueFull) error.retry_after_s = retry_after_s(setting_.shared.load());
+  return error;
 }
 
 HttpResponse ApiRun::head() const {

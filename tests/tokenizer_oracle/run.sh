@@ -4,11 +4,8 @@
 here=$(cd "$(dirname "$0")" && pwd)
 cheetah=$1
 folder=$2
-skip() {
-  echo "skipped: $1"
-  exit 77
-}
-command -v node >/dev/null && command -v npm >/dev/null || skip "node and npm are needed"
+. "$here/../node_packages.sh"
+need_node
 mkdir -p "$folder" && cd "$folder" || exit 1
 if ! cmp -s "$here/package.json" installed.json; then
   cp "$here/package.json" package.json

@@ -1,5 +1,4 @@
 // Results as a person reads them: aligned, with the unit each name stands for.
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
@@ -39,18 +38,13 @@ std::string with_unit(std::string_view name, double value) {
 
 }  // namespace
 
-std::string results_table(std::string_view text) {
+std::string results_table(const MeasuredFacts& measured) {
   Table table({"measured", "result"});
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-    const size_t equals = line.find('=');
-    if (equals == std::string_view::npos) continue;
-    const std::string_view name = line.substr(0, equals), value = line.substr(equals + 1);
+  for (const auto& [name, value] : measured.values) {
     double number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     const bool is_number = error == std::errc{} && end == value.data() + value.size();
-    table.add({std::string(name), is_number ? with_unit(name, number) : std::string(value)});
+    table.add({name, is_number ? with_unit(name, number) : value});
   }
   return table.render();
 }

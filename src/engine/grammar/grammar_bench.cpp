@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "base/statistics.h"
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/synthetic_vocabulary.h"
 
@@ -52,11 +53,6 @@ double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-double percentile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  return values[std::min(values.size() - 1, static_cast<size_t>(share * static_cast<double>(values.size())))];
-}
-
 void measure(const char* name, const std::function<std::shared_ptr<const GrammarProgram>()>& compile) {
   std::shared_ptr<const GrammarProgram> program;
   double compile_ms = 1e9;
@@ -68,9 +64,9 @@ void measure(const char* name, const std::function<std::shared_ptr<const Grammar
       "%-22s %9d states  compile %7.2f ms  mask mean %.4f p50 %.4f p90 %.4f p99 %.4f max %.3f ms  again p50 "
       "%.4f p99 "
       "%.4f ms\n",
-      name, program->automaton().num_states, compile_ms, mean(costs.first_ms),
-      percentile(costs.first_ms, 0.5), percentile(costs.first_ms, 0.9), percentile(costs.first_ms, 0.99),
-      percentile(costs.first_ms, 1), percentile(costs.again_ms, 0.5), percentile(costs.again_ms, 0.99));
+      name, program->automaton().num_states, compile_ms, mean(costs.first_ms), quantile(costs.first_ms, 0.5),
+      quantile(costs.first_ms, 0.9), quantile(costs.first_ms, 0.99), quantile(costs.first_ms, 1),
+      quantile(costs.again_ms, 0.5), quantile(costs.again_ms, 0.99));
 }
 
 void run() {

@@ -61,19 +61,8 @@ void CudaForward<T>::route_tokens(const MoeWeights& w, const T* x) {
   float* logits = take<float>(router_, rows_ * moe.experts);
   linear<float>(w.router, x, traits_.hidden, {logits, moe.experts});
   auto* ids = take<int32_t>(expert_ids_, routed);
-  gpu::route({.logits = logits,
-              .tokens = rows_,
-              .experts = moe.experts,
-              .top_k = moe.top_k,
-              .score = moe.score,
-              .normalize = moe.normalize,
-              .normalize_floor = moe.normalize_floor,
-              .scale = moe.scale,
-              .selection_bias = w.selection_bias,
-              .groups = moe.groups,
-              .top_groups = moe.top_groups,
-              .group_score_top2 = moe.group_score_top2},
-             ids, take<float>(expert_weights_, routed), stream());
+  gpu::route(router_args(moe, logits, rows_, w.selection_bias), ids, take<float>(expert_weights_, routed),
+             stream());
   auto* numbers = take<int32_t>(order_buffer_, moe.experts + 1 + 2 * routed);
   order_ = {
       .offsets = numbers, .source = numbers + moe.experts + 1, .row_of = numbers + moe.experts + 1 + routed};

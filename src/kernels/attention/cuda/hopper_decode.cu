@@ -8,6 +8,7 @@
 #include "gpu/ptx.cuh"
 #include "kernels/attention/cuda/hopper.h"
 #include "kernels/attention/cuda/hopper_math.cuh"
+#include "kernels/cuda/pairs.cuh"
 
 namespace cheetah::gpu {
 namespace {
@@ -71,9 +72,10 @@ struct Accumulator {
       multiply(scores[1], q[k], b[2], b[3]);
     }
     rescale_and_weigh(scores, first_seen, end_seen, scale, soft_cap);
-    const uint32_t a[4] = {hopper::pack(scores[0][0], scores[0][1]), hopper::pack(scores[0][2], scores[0][3]),
-                           hopper::pack(scores[1][0], scores[1][1]),
-                           hopper::pack(scores[1][2], scores[1][3])};
+    const uint32_t a[4] = {pack_pair<wgmma::Input::kBf16>(scores[0][0], scores[0][1]),
+                           pack_pair<wgmma::Input::kBf16>(scores[0][2], scores[0][3]),
+                           pack_pair<wgmma::Input::kBf16>(scores[1][0], scores[1][1]),
+                           pack_pair<wgmma::Input::kBf16>(scores[1][2], scores[1][3])};
 #pragma unroll
     for (int t = 0; t < kDim / 16; ++t) {
       uint32_t b[4];
@@ -151,7 +153,7 @@ __device__ void load_queries(uint32_t (&q)[kDim / 16][4], const uint16_t* base, 
     }
 }
 
-__device__ uint16_t narrow(float v) { return static_cast<uint16_t>(hopper::pack(v, 0.f)); }
+__device__ uint16_t narrow(float v) { return static_cast<uint16_t>(pack_pair<wgmma::Input::kBf16>(v, 0.f)); }
 
 // Values behind the end of the context may be anything, and nothing times infinity is not nothing.
 template <int kDim>

@@ -1,7 +1,5 @@
 #pragma once
 // What the Hopper attention kernels share.
-#include <cuda_bf16.h>
-
 #include <algorithm>
 
 #include "gpu/tensor_map.h"
@@ -25,11 +23,6 @@ __device__ inline float quad_max(float v) {
 __device__ inline float quad_sum(float v) {
   v += __shfl_xor_sync(~0u, v, 1);
   return v + __shfl_xor_sync(~0u, v, 2);
-}
-
-__device__ inline uint32_t pack(float low, float high) {
-  const __nv_bfloat162 v = __floats2bfloat162_rn(low, high);
-  return *reinterpret_cast<const uint32_t*>(&v);
 }
 
 // Keys or values [pages, kv_heads, page_tokens, head_dim], copied 64 numbers of at most max_rows rows of a

@@ -9,6 +9,7 @@
 #include "gpu/wgmma.cuh"
 #include "kernels/attention/cuda/hopper.h"
 #include "kernels/attention/cuda/hopper_math.cuh"
+#include "kernels/cuda/pairs.cuh"
 
 namespace cheetah::gpu {
 namespace {
@@ -156,7 +157,7 @@ struct Consumer {
     for (int i = 0; i < kKeys / 16; ++i)
 #pragma unroll
       for (int r = 0; r < 4; ++r)
-        weights[i][r] = hopper::pack(scores[i * 8 + r * 2], scores[i * 8 + r * 2 + 1]);
+        weights[i][r] = pack_pair<wgmma::Input::kBf16>(scores[i * 8 + r * 2], scores[i * 8 + r * 2 + 1]);
   }
   __device__ void rescale_output() {
 #pragma unroll
@@ -177,7 +178,8 @@ struct Consumer {
                                       head * kDim + (lane % 4) * 2);
 #pragma unroll
       for (int c = 0; c < kDim / 8; ++c)
-        to[c * 4] = hopper::pack(out[c * 4 + r * 2] * inverse, out[c * 4 + r * 2 + 1] * inverse);
+        to[c * 4] =
+            pack_pair<wgmma::Input::kBf16>(out[c * 4 + r * 2] * inverse, out[c * 4 + r * 2 + 1] * inverse);
     }
   }
 };

@@ -8,6 +8,7 @@
 #include "gpu/launch.cuh"
 #include "gpu/ptx.cuh"
 #include "gpu/wgmma.cuh"
+#include "kernels/cuda/pairs.cuh"
 #include "kernels/gemm/cuda/hopper.h"
 #include "kernels/gemm/cuda/hopper_epilogue.cuh"
 
@@ -112,7 +113,7 @@ __device__ void store_four(const SkinnyParams& p, int token, int64_t output, flo
   if (p.residual) {
     const uint2 raw = *reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(p.residual) +
                                                       token * p.residual_stride + output);
-    const float2 low = hopper::unpack_pair<kInput>(raw.x), high = hopper::unpack_pair<kInput>(raw.y);
+    const float2 low = unpack_pair<kInput>(raw.x), high = unpack_pair<kInput>(raw.y);
     v = make_float4(v.x + low.x, v.y + low.y, v.z + high.x, v.w + high.y);
   }
   const int64_t at = token * p.y_stride + output;
@@ -120,7 +121,7 @@ __device__ void store_four(const SkinnyParams& p, int token, int64_t output, flo
     *reinterpret_cast<float4*>(static_cast<float*>(p.y) + at) = v;
   else
     *reinterpret_cast<uint2*>(static_cast<uint16_t*>(p.y) + at) =
-        make_uint2(hopper::pack_pair<kInput>(v.x, v.y), hopper::pack_pair<kInput>(v.z, v.w));
+        make_uint2(pack_pair<kInput>(v.x, v.y), pack_pair<kInput>(v.z, v.w));
 }
 
 template <int kSplits>

@@ -9,6 +9,7 @@
 #include "gpu/launch.cuh"
 #include "gpu/ptx.cuh"
 #include "gpu/wgmma.cuh"
+#include "kernels/cuda/pairs.cuh"
 #include "kernels/gemm/cuda/hopper.h"
 #include "kernels/gemm/cuda/hopper_epilogue.cuh"
 
@@ -62,7 +63,7 @@ struct Output {
       v.y += p.bias[column + 1];
     }
     if (p.residual && row < p.m && column < p.outputs) {
-      const float2 r = hopper::unpack_pair<kInput>(*reinterpret_cast<const uint32_t*>(
+      const float2 r = unpack_pair<kInput>(*reinterpret_cast<const uint32_t*>(
           static_cast<const uint16_t*>(p.residual) + row * p.residual_stride + column));
       v.x += r.x;
       v.y += r.y;
@@ -148,7 +149,7 @@ __device__ void multiply_tiles(const TensorMap& y_map, const TileParams& p, unsi
         for (int i = 0; i < 4; ++i) {
           const int64_t column = first_column + j * 16 + (i / 2) * 8 + (lane % 4) * 2;
           const float2 v = Out::finish(sums, part * 64 + j * 8 + i * 2, p, row + (i % 2) * 8, column);
-          packed[i] = hopper::pack_pair<kInput>(v.x, v.y);
+          packed[i] = pack_pair<kInput>(v.x, v.y);
         }
         const int in_rows = warp * 16 + lane % 16, chunk = j * 2 + lane / 16;
         ptx::store_matrices(ptx::shared_address(staging) + (chunk / 8) * 8192 + in_rows * 128 +
