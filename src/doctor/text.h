@@ -7,19 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "doctor/value.h"
 
 namespace cheetah::doctor {
-
-std::string_view trimmed(std::string_view text);
-std::vector<std::string_view> split(std::string_view text, char separator);
-std::vector<std::string_view> lines_of(std::string_view text);
-std::vector<std::string_view> words_of(std::string_view line);
-bool starts_with(std::string_view text, std::string_view prefix);
-bool contains(std::string_view text, std::string_view part);
-
-std::optional<int64_t> to_integer(std::string_view text);  // all of it, base 10 or 0x
-std::optional<double> to_number(std::string_view text);    // finite, all of it
 
 // "0-3,8" -> 0 1 2 3 8; nullopt when malformed or past 16,384 numbers.
 std::optional<std::vector<int>> to_cpus(std::string_view text);

@@ -27,15 +27,20 @@ Outcome each_kernel(const Facts& facts, const std::string& found, const std::str
 }
 using Wrong = std::optional<std::string>;
 
+Value<double> counter(const KernelCounters& kernel, std::initializer_list<std::string_view> names) {
+  if (const auto value = kernel.find(names)) return {*value, std::string(*names.begin())};
+  return Value<double>::absent(std::string(*names.begin()), "the counter was not collected");
+}
+
 Value<double> dram(const KernelCounters& k) {
-  return k.metric({"dram__throughput.avg.pct_of_peak_sustained_elapsed",
-                   "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "DRAM Throughput"});
+  return counter(k, {"dram__throughput.avg.pct_of_peak_sustained_elapsed",
+                     "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "DRAM Throughput"});
 }
 Value<double> sm(const KernelCounters& k) {
-  return k.metric({"sm__throughput.avg.pct_of_peak_sustained_elapsed", "Compute (SM) Throughput"});
+  return counter(k, {"sm__throughput.avg.pct_of_peak_sustained_elapsed", "Compute (SM) Throughput"});
 }
 Value<double> occupancy(const KernelCounters& k) {
-  return k.metric({"sm__warps_active.avg.pct_of_peak_sustained_active", "Achieved Occupancy"});
+  return counter(k, {"sm__warps_active.avg.pct_of_peak_sustained_active", "Achieved Occupancy"});
 }
 
 Outcome not_memory_bound(const Facts& facts) {
@@ -60,9 +65,9 @@ Outcome not_latency_bound(const Facts& facts) {
   return each_kernel(facts, "kernels wait for latency: neither memory nor math is busy",
                      "no kernel merely waits", [](const KernelCounters& k) -> Wrong {
                        const auto memory = dram(k), math = sm(k);
-                       const auto stall = k.metric(
-                           {"smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
-                            "smsp__average_warp_latency_issue_stalled_long_scoreboard.ratio"});
+                       const auto stall = counter(
+                           k, {"smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
+                               "smsp__average_warp_latency_issue_stalled_long_scoreboard.ratio"});
                        if (!memory || !math) return std::nullopt;
                        return *memory < 60 && *math < 60 && stall.value_or(5) >= 4
                                   ? format("DRAM {:.0f} %, SM {:.0f} %{}", *memory, *math,
@@ -74,7 +79,7 @@ Outcome not_latency_bound(const Facts& facts) {
 Outcome grids_fill_the_gpu(const Facts& facts) {
   return each_kernel(facts, "grids leave SMs idle", "grids fill the GPU",
                      [](const KernelCounters& k) -> Wrong {
-                       const auto waves = k.metric({"launch__waves_per_multiprocessor", "Waves Per SM"});
+                       const auto waves = counter(k, {"launch__waves_per_multiprocessor", "Waves Per SM"});
                        if (!waves) return std::nullopt;
                        return *waves < 0.8 ? format("{:.2f} waves", *waves) : "";
                      });
@@ -84,8 +89,8 @@ Outcome loads_are_coalesced(const Facts& facts) {
   return each_kernel(
       facts, "global loads waste their sectors", "global loads are coalesced",
       [](const KernelCounters& k) -> Wrong {
-        const auto share = k.metric({"smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct"});
-        const auto bytes = k.metric({"smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"});
+        const auto share = counter(k, {"smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct"});
+        const auto bytes = counter(k, {"smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"});
         const double percent = share ? *share : bytes ? *bytes / 32 * 100 : -1;
         if (percent < 0) return std::nullopt;
         return percent < 80 ? format("{:.0f} % of each sector is used", percent) : "";
@@ -93,24 +98,25 @@ Outcome loads_are_coalesced(const Facts& facts) {
 }
 
 Outcome banks_do_not_conflict(const Facts& facts) {
-  return each_kernel(facts, "shared memory conflicts", "shared memory is free of conflicts",
-                     [](const KernelCounters& k) -> Wrong {
-                       const auto conflicts = k.metric({"l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
-                                                        "l1tex__data_bank_conflicts_pipe_lsu.sum"});
-                       const auto wavefronts = k.metric({"l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-                                                         "l1tex__data_pipe_lsu_wavefronts.sum"});
-                       if (!conflicts || !wavefronts || *wavefronts < 1) return std::nullopt;
-                       return *conflicts > 0.05 * *wavefronts
-                                  ? format("{:.0f} % of the accesses repeat", 100 * *conflicts / *wavefronts)
-                                  : "";
-                     });
+  return each_kernel(
+      facts, "shared memory conflicts", "shared memory is free of conflicts",
+      [](const KernelCounters& k) -> Wrong {
+        const auto conflicts = counter(k, {"l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+                                           "l1tex__data_bank_conflicts_pipe_lsu.sum"});
+        const auto wavefronts = counter(
+            k, {"l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", "l1tex__data_pipe_lsu_wavefronts.sum"});
+        if (!conflicts || !wavefronts || *wavefronts < 1) return std::nullopt;
+        return *conflicts > 0.05 * *wavefronts
+                   ? format("{:.0f} % of the accesses repeat", 100 * *conflicts / *wavefronts)
+                   : "";
+      });
 }
 
 Outcome warps_stay_together(const Facts& facts) {
   return each_kernel(facts, "threads of a warp go different ways", "warps stay together",
                      [](const KernelCounters& k) -> Wrong {
-                       const auto lanes = k.metric({"smsp__thread_inst_executed_per_inst_executed.ratio",
-                                                    "Avg. Active Threads Per Warp"});
+                       const auto lanes = counter(k, {"smsp__thread_inst_executed_per_inst_executed.ratio",
+                                                      "Avg. Active Threads Per Warp"});
                        if (!lanes) return std::nullopt;
                        return *lanes < 0.8 * 32 ? format("{:.1f} of 32 lanes work", *lanes) : "";
                      });
@@ -125,7 +131,7 @@ Outcome occupancy_suffices(const Facts& facts) {
         // Matrix kernels with asynchronous copies run well at an eighth of the warps: only waiting ones
         // count.
         const bool waits = memory.value_or(0) < 60 && math.value_or(0) < 60;
-        const auto registers = k.metric({"launch__registers_per_thread", "Registers Per Thread"});
+        const auto registers = counter(k, {"launch__registers_per_thread", "Registers Per Thread"});
         return *active < 25 && waits
                    ? format("{:.0f} % occupancy{}", *active,
                             registers ? format(", {:.0f} registers a thread", *registers) : "")
@@ -137,8 +143,8 @@ Outcome local_memory_is_unused(const Facts& facts) {
   return each_kernel(
       facts, "kernels spill to local memory", "no kernel spills", [](const KernelCounters& k) -> Wrong {
         const auto loads =
-            k.metric({"smsp__sass_inst_executed_op_local_ld.sum", "smsp__inst_executed_op_local_ld.sum",
-                      "sass__inst_executed_local_loads"});
+            counter(k, {"smsp__sass_inst_executed_op_local_ld.sum", "smsp__inst_executed_op_local_ld.sum",
+                        "sass__inst_executed_local_loads"});
         if (!loads) return std::nullopt;
         return *loads > 0 ? format("{:.0f} local loads", *loads) : "";
       });
@@ -148,8 +154,8 @@ Outcome tensor_pipes_are_used(const Facts& facts) {
   return each_kernel(
       facts, "matrix kernels leave the tensor cores idle", "matrix kernels use the tensor cores",
       [](const KernelCounters& k) -> Wrong {
-        const auto pipe = k.metric({"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
-                                    "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active"});
+        const auto pipe = counter(k, {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+                                      "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active"});
         const bool matrix = contains(k.name, "gemm") || contains(k.name, "Gemm") || contains(k.name, "nvjet");
         if (!pipe || !matrix) return std::nullopt;
         return *pipe < 5 ? format("{:.0f} % tensor", *pipe) : "";
@@ -160,7 +166,7 @@ Outcome traffic_is_minimal(const Facts& facts) {
   return each_kernel(
       facts, "caches miss what they could hold", "caches hold what they can",
       [](const KernelCounters& k) -> Wrong {
-        const auto hit = k.metric({"lts__t_sector_hit_rate.pct", "L2 Hit Rate"});
+        const auto hit = counter(k, {"lts__t_sector_hit_rate.pct", "L2 Hit Rate"});
         const auto memory = dram(k);
         if (!hit || !memory) return std::nullopt;
         return *hit < 30 && *memory >= 80 ? format("L2 hits {:.0f} %, DRAM {:.0f} %", *hit, *memory) : "";
@@ -170,8 +176,8 @@ Outcome traffic_is_minimal(const Facts& facts) {
 Outcome barriers_are_short(const Facts& facts) {
   return each_kernel(
       facts, "warps wait at barriers", "barriers are short", [](const KernelCounters& k) -> Wrong {
-        const auto stall = k.metric({"smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio",
-                                     "smsp__average_warp_latency_issue_stalled_barrier.ratio"});
+        const auto stall = counter(k, {"smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio",
+                                       "smsp__average_warp_latency_issue_stalled_barrier.ratio"});
         if (!stall) return std::nullopt;
         return *stall > 2 ? format("{:.1f} warps an issue", *stall) : "";
       });

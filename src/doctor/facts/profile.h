@@ -1,10 +1,10 @@
 #pragma once
 // What a trace or a counter file says, whatever tool wrote it.
-#include <map>
 #include <string>
 #include <vector>
 
 #include "doctor/value.h"
+#include "hw/ncu_csv.h"
 
 namespace cheetah::doctor {
 
@@ -58,13 +58,6 @@ struct TimelineFacts {
 };
 TimelineFacts summarize(const Timeline& timeline);
 
-// Counters of one kernel, by Nsight Compute's names.
-struct KernelCounters {
-  std::string name;
-  std::map<std::string, double> metrics;
-  Value<double> metric(std::initializer_list<const char*> names) const;
-};
-
 struct NcclLog {
   int64_t rdma = 0, rdma_direct = 0, sockets = 0, peer = 0, shared_memory = 0, initialized = 0;
 };
@@ -84,7 +77,6 @@ ProfileFacts read_profile(const std::string& path);
 
 Timeline read_chrome_trace(std::string_view text, const std::string& what);
 Timeline read_nsys_export(const std::string& path);
-std::vector<KernelCounters> read_ncu_csv(std::string_view text);
 ProfileFacts read_log(std::string_view text, const std::string& what);
 
 }  // namespace cheetah::doctor
