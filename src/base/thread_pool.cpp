@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <set>
 #include <string>
 
@@ -56,6 +57,22 @@ double cgroup_quota() {
   return std::max(1.0, std::atof(quota.c_str()) / period);
 }
 
+// Index in `cores` of the core each logical processor belongs to; 0 where it belongs to none of them.
+std::vector<int> places_of_cpus(const std::vector<int>& cores) {
+  std::vector<int> places(CPU_SETSIZE, 0);
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return places;
+  std::map<int, int> place_of_core;
+  for (size_t i = 0; i < cores.size(); ++i) place_of_core[first_sibling(cores[i])] = static_cast<int>(i);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &set)) continue;
+    const auto found = place_of_core.find(first_sibling(cpu));
+    if (found != place_of_core.end()) places[static_cast<size_t>(cpu)] = found->second;
+  }
+  return places;
+}
+
 }  // namespace
 
 std::vector<int> usable_cores() {
@@ -77,15 +94,13 @@ ThreadPool::ThreadPool() : ThreadPool(Options{}) {}
 ThreadPool::ThreadPool(Options options) {
   const std::vector<int> cores = usable_cores();
   num_threads_ = options.num_threads > 0 ? options.num_threads : static_cast<int>(cores.size());
-  workers_.reserve(static_cast<size_t>(num_threads_ - 1));
-  for (int worker = 1; worker < num_threads_; ++worker) {
-    workers_.emplace_back([this, worker] { loop(worker); });
-    if (!options.pin || num_threads_ > static_cast<int>(cores.size())) continue;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cores[static_cast<size_t>(worker)], &set);
-    pthread_setaffinity_np(workers_.back().native_handle(), sizeof set, &set);  // best effort
+  if (options.pin && num_threads_ <= static_cast<int>(cores.size())) {
+    cores_ = cores;
+    place_of_cpu_ = places_of_cpus(cores);
   }
+  workers_.reserve(static_cast<size_t>(num_threads_ - 1));
+  for (int worker = 1; worker < num_threads_; ++worker)
+    workers_.emplace_back([this, worker] { loop(worker); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -102,6 +117,10 @@ void ThreadPool::run_erased(Erased call, void* context, Join join) {
   call_ = call;
   context_ = context;
   finished_.store(0, std::memory_order_relaxed);
+  if (!cores_.empty()) {
+    const int cpu = sched_getcpu();
+    caller_place_ = cpu >= 0 && cpu < CPU_SETSIZE ? place_of_cpu_[static_cast<size_t>(cpu)] : 0;
+  }
   const uint32_t generation = generation_.load(std::memory_order_relaxed) + 1;
   job_.store(uint64_t{generation} << 32 | kOpen, std::memory_order_release);
   generation_.store(generation, std::memory_order_release);
@@ -121,8 +140,21 @@ std::optional<uint32_t> ThreadPool::enter_job() {
   return std::nullopt;
 }
 
+// Follows the caller, which the system may move: a worker left on the same core would take turns with it, and
+// two threads would do the work of one for as long as other processes keep the system from parting them.
+void ThreadPool::keep_apart(int worker, int& place) const {
+  const int wanted = (caller_place_ + worker) % static_cast<int>(cores_.size());
+  if (wanted == place) return;
+  place = wanted;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cores_[static_cast<size_t>(wanted)], &set);
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // best effort
+}
+
 void ThreadPool::loop(int worker) {
   uint32_t seen = 0;
+  int place = -1;  // in cores_, of this worker
   for (;;) {
     for (int spins = 0; spins < kSpins && generation_.load(std::memory_order_acquire) == seen; ++spins)
       pause();
@@ -132,6 +164,7 @@ void ThreadPool::loop(int worker) {
     const std::optional<uint32_t> entered = enter_job();
     if (!entered) continue;
     seen = *entered;  // it may be a newer job than the one that woke this worker: never run one twice
+    if (!cores_.empty()) keep_apart(worker, place);
     call_(context_, worker);
     finished_.fetch_add(1, std::memory_order_release);
     job_.fetch_sub(1, std::memory_order_release);

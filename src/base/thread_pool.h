@@ -16,7 +16,7 @@ class ThreadPool {
  public:
   struct Options {
     int num_threads = 0;  // 0: one per physical core this process may use
-    bool pin = true;      // bind worker i to the i-th allowed core (no effect on worker 0, the caller)
+    bool pin = true;      // bind the workers to cores of their own, none of them the caller's
   };
   ThreadPool();
   explicit ThreadPool(Options options);
@@ -63,8 +63,12 @@ class ThreadPool {
   void run_erased(Erased call, void* context, Join join);
   void loop(int worker);
   std::optional<uint32_t> enter_job();  // the generation of the open job this worker is now in
+  void keep_apart(int worker, int& place) const;
 
   int num_threads_ = 1;
+  std::vector<int> cores_;         // to bind workers to; empty: none are bound
+  std::vector<int> place_of_cpu_;  // index in cores_ of each logical processor's core
+  int caller_place_ = 0;           // of the job's caller
   Erased call_ = nullptr;
   void* context_ = nullptr;
   alignas(64) std::atomic<uint32_t> generation_{0};  // bumped to start a job
