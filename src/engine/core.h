@@ -15,9 +15,9 @@
 #include "engine/kv/prefix_cache.h"
 #include "engine/memory_plan.h"
 #include "engine/refusal.h"
-#include "engine/sampler.h"
 #include "engine/scheduler/scheduler.h"
 #include "engine/sequence.h"
+#include "kernels/sample/row_sampler.h"
 
 namespace cheetah {
 
@@ -119,8 +119,8 @@ class EngineCore {
   void collect_hidden(const Work& work);
   void fork(RequestState& request, EngineTime now);
   void add_jobs(const Work& work, EngineTime now);
-  void add_job(Sequence& sequence, std::span<const float> logits);
-  void take_token(Sequence& sequence, SampleJob& job, EngineTime now);
+  void add_job(Sequence& sequence, int64_t logit_row);
+  void take_token(Sequence& sequence, SampledToken& sampled, EngineTime now);
   void append_token(Sequence& sequence, GeneratedToken&& token, EngineTime now);
   void observe_token(Sequence& sequence, EngineTime now);
   bool is_end(const Sequence& sequence, int32_t id) const;
@@ -144,7 +144,7 @@ class EngineCore {
   PageBytes bytes_;
   PagePool pool_;
   PrefixCache cache_;
-  Sampler sampler_;
+  RowSampler sampler_;
   GrammarRuntime grammars_;
   StepTimeLearner learner_;
   DecisionLog log_;
@@ -172,7 +172,9 @@ class EngineCore {
   std::vector<AttentionSequence> batch_sequences_;
   std::vector<int64_t> logit_rows_, hidden_rows_;
   std::vector<float> logits_, hidden_;
-  std::vector<SampleJob> jobs_;
+  std::vector<SampleRow> jobs_;
+  std::vector<SampledToken> sampled_;
+  std::vector<int32_t> last_tokens_;
   std::vector<Sequence*> job_owners_;
   StepShape shape_;
 };

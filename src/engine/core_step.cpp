@@ -257,10 +257,18 @@ void EngineCore::commit_batch(EngineTime now) {
       collect_hidden(work);
       if (sequence.pending() == 0) add_jobs(work, now);
     });
-  sampler_.run(jobs_, threads_);
-  const EngineTime sampled = clock_now();
+  last_tokens_.clear();
+  for (const int64_t row : logit_rows_) last_tokens_.push_back(batch_tokens_[static_cast<size_t>(row)]);
+  if (sampled_.size() < jobs_.size()) sampled_.resize(jobs_.size());
+  sampler_.run(
+      {.rows = jobs_,
+       .logits = std::span(logits_).first(logit_rows_.size() * static_cast<size_t>(model_->traits().vocab)),
+       .last_tokens = last_tokens_,
+       .sampled = sampled_},
+      threads_);
+  const EngineTime time = clock_now();
   for (size_t i = 0; i < jobs_.size(); ++i)
-    guarded(*job_owners_[i], [&] { take_token(*job_owners_[i], jobs_[i], sampled); });
+    guarded(*job_owners_[i], [&] { take_token(*job_owners_[i], sampled_[i], time); });
 }
 
 std::span<const float> EngineCore::logits_row(int64_t row) const {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "engine/core.h"
 #include "model/rope_scaling.h"
 
@@ -76,27 +77,37 @@ void EngineCore::add_jobs(const Work& work, EngineTime now) {
   if (request.embeds()) return finish(sequence, FinishReason::kStop, now);
   const bool forks = !request.forked();
   if (forks) fork(request, now);
-  const auto row = logits_row(work.logit_begin + work.logit_count - 1);
+  const int64_t row = work.logit_begin + work.logit_count - 1;
   if (!forks) return add_job(sequence, row);
   for (const auto& choice : request.choices) add_job(*choice, row);
 }
 
-void EngineCore::add_job(Sequence& sequence, std::span<const float> logits) {
-  SampleJob job;
-  job.logits = logits;
-  job.request = &sequence.request->request;
-  job.history = sequence.tokens;
+void EngineCore::add_job(Sequence& sequence, int64_t logit_row) {
+  const GenerationRequest& request = sequence.request->request;
+  SampleRow job;
+  job.logits = logit_row;
+  job.sampling = request.sampling;
+  // A token takes two numbers of the stream, so the place in it is a function of the token's index.
+  job.uniform = Philox(request.seed, static_cast<uint64_t>(sequence.choice),
+                       2 * static_cast<uint64_t>(sequence.num_generated))
+                    .next_uniform();
+  job.history = std::span(sequence.tokens).first(sequence.tokens.size() - 1);
   job.num_generated = sequence.num_generated;
-  job.choice = sequence.choice;
-  job.end_ids = sequence.request->end_ids;
+  job.typical_p = request.typical_p;
+  job.logit_bias = request.logit_bias;
+  job.allowed_ids = request.allowed_ids;
+  if (sequence.num_generated < request.min_tokens) job.forbidden_ids = sequence.request->end_ids;
+  job.top_logprobs = request.top_logprobs;
+  if (request.best_of > request.n)
+    job.top_logprobs = std::max(0, job.top_logprobs);  // they are compared by it
   if (sequence.grammar) {
     const auto begin = std::chrono::steady_clock::now();
-    sequence.mask.resize((logits.size() + 63) / 64);
+    sequence.mask.resize((static_cast<size_t>(model_->traits().vocab) + 63) / 64);
     sequence.grammar->fill_mask(sequence.mask);
     stats_.mask_seconds += seconds_between(begin, std::chrono::steady_clock::now());
     job.mask = sequence.mask;
   }
-  jobs_.push_back(std::move(job));
+  jobs_.push_back(job);
   job_owners_.push_back(&sequence);
 }
 
@@ -104,18 +115,18 @@ bool EngineCore::is_end(const Sequence& sequence, int32_t id) const {
   return std::ranges::find(sequence.request->end_ids, id) != sequence.request->end_ids.end();
 }
 
-void EngineCore::take_token(Sequence& sequence, SampleJob& job, EngineTime now) {
+void EngineCore::take_token(Sequence& sequence, SampledToken& sampled, EngineTime now) {
   if (sequence.request->request.max_tokens == 0) return finish(sequence, FinishReason::kLength, now);
-  if (job.failed) throw Error("sampling failed");
-  if (job.impossible)
+  if (sampled.failed) throw Error("sampling failed");
+  if (sampled.impossible)
     return finish(sequence, FinishReason::kError, now,
                   {ErrorKind::kBadRequest, "no token satisfies the request's constraints here"});
   observe_token(sequence, now);
-  if (is_end(sequence, job.token.id)) return finish(sequence, FinishReason::kStop, now);
-  if (sequence.grammar && !sequence.grammar->accept(job.token.id))
+  if (is_end(sequence, sampled.token.id)) return finish(sequence, FinishReason::kStop, now);
+  if (sequence.grammar && !sequence.grammar->accept(sampled.token.id))
     return finish(sequence, FinishReason::kError, now,
                   {ErrorKind::kInternal, "the grammar does not accept a token its mask allowed"});
-  append_token(sequence, std::move(job.token), now);
+  append_token(sequence, std::move(sampled.token), now);
 }
 
 void EngineCore::append_token(Sequence& sequence, GeneratedToken&& token, EngineTime now) {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/sample/sample.h"
+#include "kernels/sample/sample_row.h"
 
 namespace cheetah {
 
@@ -50,17 +50,6 @@ struct GenerationRequest {
   int priority = 0;                    // lower goes first; ageing lifts the waiting
   std::optional<EngineTime> deadline;  // past it the request ends with kDeadline and what it has
   std::string cache_salt;              // prefixes are shared only under the same salt
-};
-
-struct TokenLogprob {
-  int32_t id = 0;
-  float logprob = 0.f;
-};
-
-struct GeneratedToken {
-  int32_t id = 0;
-  float logprob = 0.f;            // set when top_logprobs >= 0
-  std::vector<TokenLogprob> top;  // best first
 };
 
 enum class FinishReason { kStop, kLength, kCancelled, kDeadline, kError };

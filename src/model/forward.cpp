@@ -9,6 +9,7 @@
 #include "kernels/activation/activation.h"
 #include "kernels/embed/embed.h"
 #include "kernels/norm/norm.h"
+#include "model/host_steps.h"
 
 namespace cheetah {
 
@@ -166,10 +167,12 @@ const float* Forward::normed(const Norm& norm, const float* x, float* y) {
 struct CpuRunner::State {
   Forward forward;
   const ModelTraits& traits;
+  HostSteps steps;
 };
 
 CpuRunner::CpuRunner(const Model& model, const CpuContext& context)
-    : state_(new State{Forward(model.traits(), model.weights(), context), model.traits()}) {}
+    : state_(new State{Forward(model.traits(), model.weights(), context), model.traits(),
+                       HostSteps(model.traits(), context.pool)}) {}
 
 CpuRunner::~CpuRunner() = default;
 
@@ -180,5 +183,11 @@ void CpuRunner::forward(const ForwardBatch& batch, KvPool& pool, std::span<float
 KvPool CpuRunner::make_kv_pool(DType dtype, int64_t num_pages, int64_t page_tokens) {
   return KvPool(state_->traits, dtype, num_pages, page_tokens);
 }
+
+StepTicket CpuRunner::submit(const ForwardBatch& batch, const StepExtras& extras, KvPool& pool) {
+  return state_->steps.submit(*this, batch, extras, pool);
+}
+
+StepResult CpuRunner::wait(StepTicket ticket) { return state_->steps.wait(ticket); }
 
 }  // namespace cheetah

@@ -11,7 +11,7 @@ KvPool::KvPool(const ModelTraits& traits, DType dtype, int64_t num_pages, int64_
 
 KvPool::KvPool(const ModelTraits& traits, DType dtype, int64_t num_pages, int64_t page_tokens,
                const DevicePlace& place)
-    : num_pages_(num_pages), page_tokens_(page_tokens) {
+    : place_(place), num_pages_(num_pages), page_tokens_(page_tokens) {
   set_shape(traits, dtype);
   for (size_t i = 0; i < traits.layers.size(); ++i) {
     device_layers_.push_back(place.memory.allocate(gpu::ArenaKind::kKv, layer_bytes(traits), place.stream));

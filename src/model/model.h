@@ -10,6 +10,7 @@
 #include "gpu/memory.h"
 #include "kernels/attention/attention.h"
 #include "kernels/context.h"
+#include "model/step.h"
 #include "model/traits.h"
 #include "tensor/tensor.h"
 
@@ -51,7 +52,7 @@ class Model {
   std::unique_ptr<State> state_;
 };
 
-// Where on a device a pool lies.
+// Where on a device a pool lies; what is done to its pages goes into the stream.
 struct DevicePlace {
   gpu::DeviceMemory& memory;
   gpu::Stream& stream;
@@ -65,6 +66,7 @@ class KvPool {
   KvPool(const ModelTraits& traits, DType dtype, int64_t num_pages, int64_t page_tokens,
          const DevicePlace& place);
   PagedKv layer(int64_t index);
+  const DevicePlace* place() const { return place_ ? &*place_ : nullptr; }  // nullptr: in the host's memory
   int64_t num_pages() const { return num_pages_; }
   int64_t page_tokens() const { return page_tokens_; }
   int64_t pages_for(int64_t tokens) const { return (tokens + page_tokens_ - 1) / page_tokens_; }
@@ -74,6 +76,7 @@ class KvPool {
   int64_t layer_bytes(const ModelTraits& traits) const;
   std::vector<Buffer> layers_;                    // of these two
   std::vector<gpu::DeviceBuffer> device_layers_;  // one is used
+  std::optional<DevicePlace> place_;
   PagedKv shape_;
   int64_t num_pages_;
   int64_t page_tokens_;
@@ -99,6 +102,14 @@ class Runner {
   virtual void forward(const ForwardBatch& batch, KvPool& pool, std::span<float> logits) = 0;
   // A pool where this runner can use it; the runner must outlive it.
   virtual KvPool make_kv_pool(DType dtype, int64_t num_pages, int64_t page_tokens = 16) = 0;
+
+  // The same in two halves. submit() starts a step (batch.hidden stays empty) and throws what forward() would
+  // for a batch that cannot be; wait() blocks until that step is done and throws when it failed. Steps run in
+  // the order of submission, each after everything done to its pool before; every ticket is waited for, in
+  // that order. With two steps in flight the next one starts before the host has seen the last one's tokens.
+  virtual int64_t max_steps_in_flight() const { return 1; }
+  virtual StepTicket submit(const ForwardBatch& batch, const StepExtras& extras, KvPool& pool) = 0;
+  virtual StepResult wait(StepTicket ticket) = 0;
 };
 
 // On the CPU. model/cuda/cuda_runner.h has the one for CUDA.
@@ -108,6 +119,8 @@ class CpuRunner final : public Runner {
   ~CpuRunner() override;
   void forward(const ForwardBatch& batch, KvPool& pool, std::span<float> logits) override;
   KvPool make_kv_pool(DType dtype, int64_t num_pages, int64_t page_tokens = 16) override;
+  StepTicket submit(const ForwardBatch& batch, const StepExtras& extras, KvPool& pool) override;
+  StepResult wait(StepTicket ticket) override;
 
  private:
   struct State;

@@ -1,6 +1,7 @@
 #include "model/cuda/cuda_runner.h"
 
 #include "model/cuda/cuda_forward.h"
+#include "model/host_steps.h"
 
 namespace cheetah {
 namespace {
@@ -24,6 +25,10 @@ class CudaRunner final : public Runner {
   KvPool make_kv_pool(DType dtype, int64_t num_pages, int64_t page_tokens) override {
     return KvPool(traits_, dtype, num_pages, page_tokens, place());
   }
+  StepTicket submit(const ForwardBatch& batch, const StepExtras& extras, KvPool& pool) override {
+    return steps_.submit(*this, batch, extras, pool);
+  }
+  StepResult wait(StepTicket ticket) override { return steps_.wait(ticket); }
 
  private:
   DevicePlace place() { return {memory_, stream_}; }
@@ -32,6 +37,8 @@ class CudaRunner final : public Runner {
   gpu::Stream stream_;
   DeviceWeights weights_;
   CudaForward<T> forward_;
+  ThreadPool threads_;
+  HostSteps steps_{traits_, threads_};
 };
 
 }  // namespace

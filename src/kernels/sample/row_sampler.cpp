@@ -1,28 +1,15 @@
-#include "engine/sampler.h"
+#include "kernels/sample/row_sampler.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "base/random.h"
 #include "kernels/sample/scan.h"
 
 namespace cheetah {
 namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
-
-bool penalizes(const SamplingParams& params) {
-  return params.repetition_penalty != 1.f || params.frequency_penalty != 0.f ||
-         params.presence_penalty != 0.f;
-}
-
-bool changes_logits(const SampleJob& job) {
-  const GenerationRequest& request = *job.request;
-  return penalizes(request.sampling) || !request.logit_bias.empty() || !request.allowed_ids.empty() ||
-         !job.mask.empty() || job.num_generated < request.min_tokens ||
-         (request.typical_p < 1.f && request.sampling.temperature > 0.f);
-}
 
 bool in_vocab(int32_t id, size_t vocab) { return id >= 0 && static_cast<size_t>(id) < vocab; }
 
@@ -43,100 +30,105 @@ void fill_logprobs(std::span<const float> logits, int32_t id, int top, Generated
     token.top.push_back({.id = other, .logprob = static_cast<float>(static_cast<double>(logit) - total)});
 }
 
-void Sampler::run(std::span<SampleJob> jobs, ThreadPool& threads) {
-  threads.parallel_for(std::ssize(jobs), 1, [&](int64_t begin, int64_t end, int worker) {
-    for (int64_t i = begin; i < end; ++i)
-      sample_one(jobs[static_cast<size_t>(i)], scratch_[static_cast<size_t>(worker)]);
+void RowSampler::run(const SampleBatch& batch, ThreadPool& threads) {
+  if (batch.rows.empty()) return;
+  const size_t vocab = batch.logits.size() / batch.last_tokens.size();
+  threads.parallel_for(std::ssize(batch.rows), 1, [&](int64_t begin, int64_t end, int worker) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      const auto from = static_cast<size_t>(batch.rows[i].logits);
+      sample_one({.row = batch.rows[i],
+                  .logits = batch.logits.subspan(from * vocab, vocab),
+                  .last_token = batch.last_tokens[from],
+                  .sampled = batch.sampled[i]},
+                 scratch_[static_cast<size_t>(worker)]);
+    }
   });
 }
 
 // On a worker, where nothing may be thrown.
-void Sampler::sample_one(SampleJob& job, Scratch& scratch) {
+void RowSampler::sample_one(const Job& job, Scratch& scratch) {
+  job.sampled.impossible = job.sampled.failed = false;
   try {
     choose(job, scratch);
   } catch (const std::bad_alloc&) {
-    job.failed = true;
+    job.sampled.failed = true;
   }
 }
 
-void Sampler::choose(SampleJob& job, Scratch& scratch) {
-  const GenerationRequest& request = *job.request;
+void RowSampler::choose(const Job& job, Scratch& scratch) {
+  const SampleRow& row = job.row;
   std::span<const float> logits = job.logits;
-  job.impossible = false;
-  if (changes_logits(job)) {
+  if (row.changes_logits()) {
     scratch.logits.assign(logits.begin(), logits.end());
-    if (penalizes(request.sampling)) penalize(job, scratch);
-    forbid(job, scratch.logits);
-    if (request.typical_p < 1.f && request.sampling.temperature > 0.f)
-      keep_typical(request.sampling.temperature, request.typical_p, scratch);
+    if (row.penalizes()) penalize(job, scratch);
+    forbid(row, scratch.logits);
+    if (row.keeps_typical()) keep_typical(row.sampling.temperature, row.typical_p, scratch);
     logits = scratch.logits;
-    job.impossible = logits[static_cast<size_t>(argmax(logits))] == kNever;
+    job.sampled.impossible = logits[static_cast<size_t>(argmax(logits))] == kNever;
   }
-  SamplingParams params = request.sampling;
+  SamplingParams params = row.sampling;
   params.repetition_penalty = 1.f;  // applied above, with what each of them counts
   params.frequency_penalty = params.presence_penalty = 0.f;
-  // A token takes two numbers of the stream, so the place in it is a function of the token's index.
-  Philox random(request.seed, static_cast<uint64_t>(job.choice),
-                2 * static_cast<uint64_t>(job.num_generated));
-  const int32_t id = sample(logits, {}, params, random.next_uniform(), scratch.sample);
-  job.token.id = id;
-  if (request.top_logprobs >= 0)
-    fill_logprobs(job.logits, id, request.top_logprobs, job.token);
-  else if (request.best_of > request.n)  // the choices are compared by it
-    fill_logprobs(job.logits, id, 0, job.token);
+  GeneratedToken& token = job.sampled.token;
+  token.id = sample(logits, {}, params, row.uniform, scratch.sample);
+  if (row.top_logprobs >= 0) fill_logprobs(job.logits, token.id, row.top_logprobs, token);
 }
 
 // Repetition counts prompt and output, frequency and presence the output alone, as OpenAI defines them.
-void Sampler::penalize(const SampleJob& job, Scratch& scratch) {
-  const SamplingParams& params = job.request->sampling;
+void RowSampler::penalize(const Job& job, Scratch& scratch) {
+  const SampleRow& row = job.row;
+  const SamplingParams& params = row.sampling;
   std::vector<float>& logits = scratch.logits;
   scratch.counts.resize(std::max(scratch.counts.size(), logits.size()), 0);
-  const auto each_once = [&](std::span<const int32_t> ids, const auto& apply) {
-    for (const int32_t id : ids)
-      if (in_vocab(id, logits.size())) ++scratch.counts[static_cast<size_t>(id)];
-    for (const int32_t id : ids) {
-      if (!in_vocab(id, logits.size())) continue;
-      const int32_t count = std::exchange(scratch.counts[static_cast<size_t>(id)], 0);
-      if (count > 0) apply(logits[static_cast<size_t>(id)], static_cast<float>(count));
-    }
+  const auto each_once = [&](std::span<const int32_t> ids, bool with_last, const auto& apply) {
+    const auto each = [&](const auto& visit) {
+      for (const int32_t id : ids)
+        if (in_vocab(id, logits.size())) visit(static_cast<size_t>(id));
+      if (with_last && in_vocab(job.last_token, logits.size())) visit(static_cast<size_t>(job.last_token));
+    };
+    each([&](size_t id) { ++scratch.counts[id]; });
+    each([&](size_t id) {
+      const int32_t count = std::exchange(scratch.counts[id], 0);
+      if (count > 0) apply(logits[id], static_cast<float>(count));
+    });
   };
   if (params.repetition_penalty != 1.f)
-    each_once(job.history, [&](float& logit, float) {
+    each_once(row.history, true, [&](float& logit, float) {
       logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
     });
-  if (params.frequency_penalty != 0.f || params.presence_penalty != 0.f)
-    each_once(job.history.last(static_cast<size_t>(job.num_generated)), [&](float& logit, float count) {
-      logit -= params.frequency_penalty * count + params.presence_penalty;
-    });
+  if (params.frequency_penalty == 0.f && params.presence_penalty == 0.f) return;
+  const bool last_counts = row.num_generated > 0;
+  each_once(row.history.last(static_cast<size_t>(row.num_generated - last_counts)), last_counts,
+            [&](float& logit, float count) {
+              logit -= params.frequency_penalty * count + params.presence_penalty;
+            });
 }
 
-void Sampler::forbid(const SampleJob& job, std::vector<float>& logits) {
-  const GenerationRequest& request = *job.request;
-  for (const auto& [id, bias] : request.logit_bias)
+void RowSampler::forbid(const SampleRow& row, std::vector<float>& logits) {
+  for (const auto& [id, bias] : row.logit_bias)
     if (in_vocab(id, logits.size())) logits[static_cast<size_t>(id)] += bias;
-  if (!request.allowed_ids.empty()) {
+  if (!row.allowed_ids.empty()) {
     std::vector<std::pair<int32_t, float>> kept;
-    for (const int32_t id : request.allowed_ids)
+    for (const int32_t id : row.allowed_ids)
       if (in_vocab(id, logits.size())) kept.emplace_back(id, logits[static_cast<size_t>(id)]);
     std::ranges::fill(logits, kNever);
     for (const auto& [id, logit] : kept) logits[static_cast<size_t>(id)] = logit;
   }
-  if (!job.mask.empty()) {
+  if (!row.mask.empty()) {
     for (size_t word = 0; word * 64 < logits.size(); ++word) {
-      const uint64_t allowed = word < job.mask.size() ? job.mask[word] : 0;
+      const uint64_t allowed = word < row.mask.size() ? row.mask[word] : 0;
       if (allowed == ~uint64_t{0}) continue;
       const size_t end = std::min(logits.size(), (word + 1) * 64);
       for (size_t id = word * 64; id < end; ++id)
         if (!(allowed >> (id % 64) & 1)) logits[id] = kNever;
     }
   }
-  if (job.num_generated >= request.min_tokens) return;
-  for (const int32_t id : job.end_ids)
+  for (const int32_t id : row.forbidden_ids)
     if (in_vocab(id, logits.size())) logits[static_cast<size_t>(id)] = kNever;
 }
 
 // Locally typical sampling: the tokens whose surprise is nearest to the expected one, until they have `mass`.
-void Sampler::keep_typical(float temperature, float mass, Scratch& scratch) {
+void RowSampler::keep_typical(float temperature, float mass, Scratch& scratch) {
   std::vector<float>& logits = scratch.logits;
   const float peak = logits[static_cast<size_t>(argmax(logits))];
   if (!std::isfinite(peak)) return;
