@@ -24,5 +24,6 @@ void add_render(CLI::App& root, Action& action);
 void add_serve(CLI::App& root, Action& action);
 void add_bench(CLI::App& root, Action& action);
 void add_doctor(CLI::App& root, Action& action);
+void add_lab(CLI::App& root, Action& action);
 
 }  // namespace cheetah

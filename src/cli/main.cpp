@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::initializer_list<AddCommand> kCommands = {
     add_generate, add_chat,  add_verify, add_inspect, add_tokenize,
-    add_render,   add_serve, add_bench,  add_doctor,
+    add_render,   add_serve, add_bench,  add_doctor,  add_lab,
 };
 
 int run(int argc, char** argv) {

@@ -1,0 +1,15 @@
+// cheetah lab: measure optimisations, each against its baseline, its oracle and the machine's limits.
+#include "cli/lab.h"
+
+#include <CLI/CLI.hpp>
+
+namespace cheetah {
+
+void add_lab(CLI::App& root, Action& action) {
+  auto* command =
+      root.add_subcommand("lab", "Measure optimisations against their baseline and the machine's limits");
+  command->require_subcommand(1);
+  add_lab_run(*command, action);
+}
+
+}  // namespace cheetah

@@ -1,0 +1,46 @@
+#pragma once
+// From samples to verdicts: pure functions, so that tests can try every case without a clock.
+#include <span>
+#include <vector>
+
+#include "lab/result.h"
+
+namespace cheetah::lab {
+
+// One round measures the baseline twice (A and A') and every other variant once, in random order: what a
+// round has in common (clocks, neighbours, temperature) drops out of its ratios.
+struct Samples {
+  std::vector<double> seconds;  // one a round
+};
+
+// Median and 95 % confidence interval of the rounds' ratios numerator/denominator; a bootstrap with a fixed
+// seed, so that the same samples give the same answer.
+Speedup ratio_of(std::span<const double> numerator, std::span<const double> denominator);
+
+// The least effect that the A/A pairs allow to be called real: how far the interval of A/A' reaches from 1.
+double detectable_effect(std::span<const double> a, std::span<const double> a_again);
+
+// Neutral unless the ratio is outside 1 ± band and the whole interval is on the same side.
+Verdict verdict_of(const Speedup& speedup, double band);
+
+// Within this of the baseline, nobody should care: differences of that size come and go with the layout of
+// memory.
+double least_band(Domain domain);
+
+// The time that `cost` takes at least on a roof of `rate`; 0: not known.
+double floor_seconds(const Cost& cost, double rate);
+// A sample this far under the floor is an error of measurement, not a fast kernel.
+inline constexpr double kFloorMargin = 0.8;
+
+struct MeasuredVariant {
+  std::vector<double> seconds;  // one a round, of one launch
+  Cost cost = {};
+  double roof_rate = 0;
+};
+// Fills in median, spread, speed-up, share of the roof and verdict. `baseline` holds A and A'.
+struct Baseline {
+  std::span<const double> a, a_again;
+};
+VariantResult judge(const MeasuredVariant& variant, const Baseline& baseline, Domain domain);
+
+}  // namespace cheetah::lab

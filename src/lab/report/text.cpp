@@ -1,0 +1,69 @@
+#include "lab/report/text.h"
+
+#include "base/format.h"
+#include "base/table.h"
+
+namespace cheetah::lab {
+namespace {
+
+std::string with_prefix(double value, std::string_view unit) {
+  constexpr std::string_view kPrefixes[] = {"", "k", "M", "G", "T", "P"};
+  size_t prefix = 0;
+  for (; value >= 1000 && prefix + 1 < std::size(kPrefixes); ++prefix) value /= 1000;
+  return format("{:.{}f} {}{}", value, value < 10 ? 2 : value < 100 ? 1 : 0, kPrefixes[prefix], unit);
+}
+
+std::vector<std::string> row_of(const VariantResult& v) {
+  if (v.median_s == 0) return {v.name, "", "", "", "", "", std::string(name_of(v.verdict))};
+  const std::string share =
+      v.roof_rate > 0 ? format("{:.0f} % {}", 100 * v.roof_share, name_of(v.cost.roof)) : "";
+  return {v.name,
+          human_time(v.median_s),
+          format("±{:.1f} %", 100 * v.spread),
+          human_rate(v.cost, v.median_s),
+          share,
+          format("{:.2f}x [{:.2f}, {:.2f}]", v.speedup.ratio, v.speedup.low, v.speedup.high),
+          std::string(name_of(v.verdict))};
+}
+
+}  // namespace
+
+std::string human_time(double seconds) {
+  if (seconds >= 1) return format("{:.3g} s", seconds);
+  if (seconds >= 1e-3) return format("{:.3g} ms", 1e3 * seconds);
+  if (seconds >= 1e-6) return format("{:.3g} us", 1e6 * seconds);
+  return format("{:.3g} ns", 1e9 * seconds);
+}
+
+std::string human_rate(const Cost& cost, double seconds) {
+  if (seconds <= 0) return "";
+  if (cost.items > 0) return format("{}/{}", human_time(seconds / cost.items), cost.item);
+  if (counts_flops(cost.roof) || cost.bytes == 0)
+    return cost.flops > 0 ? with_prefix(cost.flops / seconds, "FLOP/s") : "";
+  return with_prefix(cost.bytes / seconds, "B/s");
+}
+
+std::string list_text(std::span<const Experiment* const> experiments) {
+  std::string out;
+  size_t width = 0;
+  for (const Experiment* each : experiments) width = std::max(width, each->id.size());
+  for (const Experiment* each : experiments)
+    out += format("{:<{}}  {:<4}  {}\n", each->id, width, name_of(each->domain), each->question);
+  return out;
+}
+
+std::string result_text(const ExperimentResult& result) {
+  std::string out = format("{}: {}\n", result.id, result.question);
+  if (!result.skipped.empty()) out += format("  skipped: {}\n", result.skipped);
+  for (const SizeResult& size : result.sizes) {
+    Table table({size.label, "time", "spread", "rate", "of roof", "speed-up", "verdict"});
+    for (const VariantResult& variant : size.variants) table.add(row_of(variant));
+    out += "\n";
+    out += table.render();
+    for (const VariantResult& variant : size.variants)
+      if (!variant.note.empty()) out += format("  {}: {}\n", variant.name, variant.note);
+  }
+  return out;
+}
+
+}  // namespace cheetah::lab
