@@ -1,8 +1,10 @@
 #include "engine/core.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
+#include "model/cuda/cuda_runner.h"
 
 namespace cheetah {
 namespace {
@@ -32,24 +34,32 @@ SchedulerConfig scheduling_of(const EngineConfig& config) {
 
 }  // namespace
 
-EngineCore::EngineCore(std::shared_ptr<const Model> model, const MemoryPlan& plan, EngineTime now)
+std::unique_ptr<Runner> make_engine_runner(const Model& model, const EngineConfig& config,
+                                           ThreadPool& threads) {
+  if (config.device == DeviceKind::kCuda) return make_cuda_runner(model, config.precision);
+  return std::make_unique<CpuRunner>(model, CpuContext{threads, config.precision});
+}
+
+EngineCore::EngineCore(std::shared_ptr<const Model> model, const MemoryPlan& plan, EngineTime now,
+                       const RunnerFactory& make_runner)
     : model_(std::move(model)),
       config_(plan.config),
       scheduling_(scheduling_of(plan.config)),
       start_(now),
       threads_({.num_threads = config_.threads}),
-      runner_(*model_, CpuContext{threads_, config_.precision}),
-      kv_(model_->traits(), config_.kv_dtype, plan.num_pages, config_.page_tokens),
+      runner_(make_runner(*model_, config_, threads_)),
+      kv_(runner_->make_kv_pool(config_.kv_dtype, plan.num_pages, config_.page_tokens)),
       bytes_(kv_, std::ssize(model_->traits().layers)),
       pool_(plan.num_pages, config_.page_tokens),
       cache_(pool_),
-      sampler_(threads_.num_threads()),
-      window_(widest_window(model_->traits())) {
+      window_(widest_window(model_->traits())),
+      flights_(static_cast<size_t>(runner_->max_steps_in_flight())) {
   config_.threads = threads_.num_threads();
   start_counters();
 }
 
 EngineCore::~EngineCore() {
+  drop_flights();
   for (Sequence* sequence : running_) {
     withdraw_promise(*sequence);
     release_pages(*sequence);
@@ -190,6 +200,8 @@ void EngineCore::deliver(EngineTime now) {
   }
   outbox_.clear();
   forget_finished();
+  if (Flight* const flight = newest_flight())
+    std::ranges::move(finished_, std::back_inserter(flight->requests));
   finished_.clear();
 }
 
@@ -242,6 +254,7 @@ void EngineCore::check_invariants() const {
       CHEETAH_ASSERT(sequence->status == SequenceStatus::kRunning || sequence->pages.empty(),
                      "only a running sequence holds pages");
     }
+  for (const Flight& flight : flights_) held += std::ssize(flight.pages);
   int64_t holders = 0;
   for (PageIndex page = 0; page < pool_.num_pages(); ++page) holders += pool_.sequences(page);
   CHEETAH_ASSERT(held == holders, "every holder is a sequence or the cache");

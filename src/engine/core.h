@@ -1,6 +1,7 @@
 #pragma once
 // The engine without its thread: everything a step does, in the order it does it. One thread; time is an
 // argument, so that a test replays any run.
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,12 +19,21 @@
 #include "engine/scheduler/scheduler.h"
 #include "engine/sequence.h"
 #include "kernels/sample/row_sampler.h"
+#include "model/step.h"
 
 namespace cheetah {
 
+// What runs the model on the config's device. The threads and the model outlive it.
+using RunnerFactory = std::function<std::unique_ptr<Runner>(const Model&, const EngineConfig&, ThreadPool&)>;
+std::unique_ptr<Runner> make_engine_runner(const Model& model, const EngineConfig& config,
+                                           ThreadPool& threads);
+
+// Steps run one after the other, or, where the runner takes two at once, one step ahead of what the host
+// knows: the next is submitted with the last one's tokens still on the device. Both give the same tokens.
 class EngineCore {
  public:
-  EngineCore(std::shared_ptr<const Model> model, const MemoryPlan& plan, EngineTime now);
+  EngineCore(std::shared_ptr<const Model> model, const MemoryPlan& plan, EngineTime now,
+             const RunnerFactory& make_runner = make_engine_runner);
   ~EngineCore();
 
   // None of these throws for what a request brings; their events wait for deliver().
@@ -44,7 +54,7 @@ class EngineCore {
   // Calls the sinks with what happened since the last call.
   void deliver(EngineTime now);
 
-  bool idle() const { return requests_.empty(); }
+  bool idle() const { return requests_.empty() && num_flights_ == 0; }
   int64_t num_waiting() const { return std::ssize(waiting_); }
   const EngineConfig& config() const { return config_; }
   const Model& model() const { return *model_; }
@@ -58,11 +68,27 @@ class EngineCore {
   // One sequence's part of the batch.
   struct Work {
     Sequence* sequence = nullptr;
-    int64_t count = 0;        // tokens
-    int64_t logit_begin = 0;  // in logit_rows_
-    int64_t logit_count = 0;  // the prompt's, where wanted, and the last for sampling
+    int64_t count = 0;         // tokens
+    int64_t end = 0;           // of the sequence's tokens, computed when it is done
+    bool completes = false;    // all there are
+    bool forks = false;        // … of a prompt with several choices
+    int64_t logit_row = 0;     // where it completes: in logit_rows_, for sampling
+    int64_t prompt_begin = 0;  // in host_logits_: the prompt's, where wanted
+    int64_t prompt_count = 0;
     int64_t hidden_begin = 0;
     int64_t hidden_count = 0;
+  };
+
+  // A step that was submitted and not yet waited for.
+  struct Flight {
+    StepTicket ticket{};
+    std::vector<Work> works;
+    std::vector<Sequence*> owners;  // of the tokens it chooses
+    StepShape shape;
+    EngineTime begun;
+    // Of sequences and requests that ended meanwhile: theirs until it is done.
+    std::vector<PageIndex> pages;
+    std::vector<std::unique_ptr<RequestState>> requests;
   };
 
   struct Outgoing {
@@ -99,27 +125,43 @@ class EngineCore {
 
   // core_step.cpp
   Turn take_turn(EngineTime now);
+  void plan_turn(EngineTime now);
   void compute_batch();
   void compute_one_by_one();
   void clear_batch();
-  void fail(RequestState& request, const std::exception& error);
-  template <class Action>
-  void guarded(Sequence& sequence, const Action& action);
   void build_views(EngineTime now);
   RunningSequence view_running(const Sequence& sequence, bool tight) const;
   WaitingSequence view_waiting(const Sequence& sequence, bool look_up, EngineTime now) const;
   void apply_plan(EngineTime now);
   void add_work(Sequence& sequence, int64_t count);
-  void run_batch();
-  void commit_batch(EngineTime now);
-  void observe_step(EngineTime begin, EngineTime end);
+  void add_tokens(const Sequence& sequence, int64_t end);
+
+  // core_flight.cpp
+  static RequestError error_of(const std::exception& error);
+  void fail(RequestState& request, const std::exception& error);
+  template <class Action>
+  void guarded(Sequence& sequence, const Action& action);
+  bool looks_ahead() const;
+  bool can_run_ahead(const Sequence& sequence) const;
+  bool plan_runs_ahead() const;
+  bool ends_in_flight(const Sequence& sequence) const;
+  void launch();
+  void set_off(Flight& flight, const Work& work, int64_t& sample, EngineTime now);
+  void land();
+  void land_all();
+  void drop_flights();
+  void close(Flight& flight);
+  void commit(const Flight& flight, const StepResult& result);
+  void commit_work(const Work& work, const StepResult& result, EngineTime now);
+  void observe_step(const Flight& flight, EngineTime end);
+  Flight* newest_flight();
 
   // core_tokens.cpp
-  void collect_prompt_logprobs(const Work& work);
-  void collect_hidden(const Work& work);
+  void collect_prompt_logprobs(const Work& work, std::span<const float> logits);
+  void collect_hidden(const Work& work, std::span<const float> hidden);
   void fork(RequestState& request, EngineTime now);
-  void add_jobs(const Work& work, EngineTime now);
-  void add_job(Sequence& sequence, int64_t logit_row);
+  void add_samples(const Work& work);
+  SampleRow sample_of(Sequence& sequence);
   void take_token(Sequence& sequence, SampledToken& sampled, EngineTime now);
   void append_token(Sequence& sequence, GeneratedToken&& token, EngineTime now);
   void observe_token(Sequence& sequence, EngineTime now);
@@ -132,19 +174,16 @@ class EngineCore {
   void send(Sequence& sequence);
   void count_finished(const RequestState& request, FinishReason reason);
 
-  std::span<const float> logits_row(int64_t row) const;
-
   std::shared_ptr<const Model> model_;  // shared with the server, which names and inspects it
   EngineConfig config_;
   SchedulerConfig scheduling_;
   EngineTime start_;
   ThreadPool threads_;
-  CpuRunner runner_;
+  std::unique_ptr<Runner> runner_;
   KvPool kv_;
   PageBytes bytes_;
   PagePool pool_;
   PrefixCache cache_;
-  RowSampler sampler_;
   GrammarRuntime grammars_;
   StepTimeLearner learner_;
   DecisionLog log_;
@@ -169,14 +208,15 @@ class EngineCore {
   std::vector<Sequence*> was_running_, was_waiting_;  // as the plan numbers them
   std::vector<Work> works_;
   std::vector<int32_t> batch_tokens_;
+  std::vector<FedToken> batch_fed_;
   std::vector<AttentionSequence> batch_sequences_;
-  std::vector<int64_t> logit_rows_, hidden_rows_;
-  std::vector<float> logits_, hidden_;
-  std::vector<SampleRow> jobs_;
-  std::vector<SampledToken> sampled_;
-  std::vector<int32_t> last_tokens_;
-  std::vector<Sequence*> job_owners_;
+  std::vector<int64_t> logit_rows_, hidden_rows_, host_logits_;
+  std::vector<SampleRow> samples_;
   StepShape shape_;
+
+  std::vector<Flight> flights_;  // a ring: as many as the runner takes
+  size_t oldest_flight_ = 0, num_flights_ = 0;
+  EngineTime last_landing_{};
 };
 
 }  // namespace cheetah

@@ -83,6 +83,10 @@ class CoreDriver {
   explicit CoreDriver(const EngineConfig& config, std::shared_ptr<const Model> model = small_model())
       : core(model, plan_memory(model->traits(), 0, config, int64_t{8} << 30), EngineTime{}) {}
 
+  CoreDriver(const EngineConfig& config, const RunnerFactory& make_runner)
+      : core(small_model(), plan_memory(small_model()->traits(), 0, config, int64_t{8} << 30), EngineTime{},
+             make_runner) {}
+
   CoreDriver(const MemoryPlan& plan, std::shared_ptr<const Model> model)
       : core(std::move(model), plan, EngineTime{}) {}
 

@@ -1,6 +1,7 @@
 // Which pages a sequence has: admission, growth, preemption and what stays for others.
 #include <algorithm>
 
+#include "base/error.h"
 #include "engine/core.h"
 #include "model/rope_scaling.h"
 
@@ -39,7 +40,7 @@ bool EngineCore::admit(Sequence& sequence, EngineTime now) {
     release_pages(sequence);
     return false;
   }
-  sequence.computed = match.ready_tokens;
+  sequence.set_computed(match.ready_tokens);
   if (reuses(sequence)) {
     stats_.prefix_queries += sequence.tokens.size();
     stats_.prefix_hits += static_cast<uint64_t>(match.ready_tokens);
@@ -64,6 +65,7 @@ bool EngineCore::swap_in(Sequence& sequence) {
                 sequence.pages[static_cast<size_t>(i)]);
   sequence.swapped = {};
   sequence.swapped_pages = 0;
+  sequence.set_computed(sequence.computed);
   return true;
 }
 
@@ -77,8 +79,8 @@ bool EngineCore::take_pages(int64_t count, std::vector<PageIndex>& pages) {
 
 // Pages that the next `count` tokens can be written to. False: there are none.
 bool EngineCore::prepare_pages(Sequence& sequence, int64_t count) {
-  const auto next = static_cast<size_t>(sequence.computed / pool_.page_tokens());
-  const int64_t missing = pool_.pages_for(sequence.computed + count) - std::ssize(sequence.pages);
+  const auto next = static_cast<size_t>(sequence.submitted / pool_.page_tokens());
+  const int64_t missing = pool_.pages_for(sequence.submitted + count) - std::ssize(sequence.pages);
   const bool shared = next < sequence.pages.size() && pool_.sequences(sequence.pages[next]) > 1;
   if (shared && pool_.num_free() == 0) cache_.evict(1);
   if (shared) {
@@ -92,6 +94,7 @@ bool EngineCore::prepare_pages(Sequence& sequence, int64_t count) {
 }
 
 void EngineCore::preempt(Sequence& sequence, Preemption how) {
+  CHEETAH_ASSERT(!sequence.in_step() && sequence.awaited == 0, "what is preempted is in no step");
   publish(sequence);
   withdraw_promise(sequence);
   const bool swaps = how == Preemption::kSwap && sequence.num_dropped() == 0;
@@ -108,7 +111,7 @@ void EngineCore::preempt(Sequence& sequence, Preemption how) {
   release_pages(sequence);
   enqueue(sequence);
   if (swaps) return;
-  sequence.computed = 0;
+  sequence.set_computed(0);
   RequestState& request = *sequence.request;
   if (request.needs_all_rows()) {  // collected again from the beginning
     request.prompt_logprobs.clear();
@@ -116,8 +119,15 @@ void EngineCore::preempt(Sequence& sequence, Preemption how) {
   }
 }
 
+// A step in flight may still write to them: then they are free when it is done.
 void EngineCore::release_pages(Sequence& sequence) {
-  sequence.for_each_held_page([this](PageIndex page) { pool_.release(page); });
+  Flight* const flight = sequence.in_step() ? newest_flight() : nullptr;
+  sequence.for_each_held_page([&](PageIndex page) {
+    if (flight)
+      flight->pages.push_back(page);
+    else
+      pool_.release(page);
+  });
   sequence.pages.clear();
   sequence.dropped_begin = sequence.dropped_end = 0;
 }

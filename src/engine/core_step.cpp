@@ -1,6 +1,5 @@
 // One turn of the engine: what runs and waits becomes a plan, the plan a batch, the batch tokens.
 #include <algorithm>
-#include <cmath>
 
 #include "base/format.h"
 #include "engine/core.h"
@@ -14,16 +13,9 @@ constexpr size_t kLookAhead = 32;
 constexpr int64_t kLogitChunk = 128;
 // When nothing can run although something waits, the engine looks again after this long.
 constexpr auto kRetry = std::chrono::milliseconds(1);
-constexpr double kRateMemory_s = 5;
 
 double seconds_between(EngineTime from, EngineTime to) {
   return std::chrono::duration<double>(to - from).count();
-}
-
-EngineTime clock_now() { return std::chrono::steady_clock::now(); }
-
-RequestError internal_error(const std::exception& error) {
-  return {ErrorKind::kInternal, format("the engine failed at this request: {}", error.what())};
 }
 
 }  // namespace
@@ -32,97 +24,102 @@ EngineCore::Turn EngineCore::step(EngineTime now) {
   try {
     return take_turn(now);
   } catch (const std::exception& error) {  // outside any one request's part: all may be half way
-    finish_all(FinishReason::kError, now, internal_error(error));
+    finish_all(FinishReason::kError, now, error_of(error));
+    drop_flights();
     return {};
   }
 }
 
 EngineCore::Turn EngineCore::take_turn(EngineTime now) {
   expire(now);
+  if (num_flights_ > 0 && (requests_.empty() || !looks_ahead())) land_all();
   if (requests_.empty()) return {};
+  plan_turn(now);
+  if (num_flights_ > 0 && !plan_runs_ahead()) {
+    land_all();
+    plan_turn(now);
+  }
+  apply_plan(now);
+  if (!works_.empty()) {
+    compute_batch();
+  } else if (num_flights_ > 0) {
+    land();
+  } else {
+    const auto pause = plan_.wake_in_s ? std::chrono::duration_cast<EngineTime::duration>(
+                                             std::chrono::duration<double>(*plan_.wake_in_s))
+                                       : EngineTime::duration(kRetry);
+    return {.computed = false, .wake = now + pause};
+  }
+  return {.computed = true, .wake = std::nullopt};
+}
+
+void EngineCore::plan_turn(EngineTime now) {
   build_views(now);
   plan_step({.running = running_views_,
              .waiting = waiting_views_,
              .free_pages = pool_.num_free() + pool_.use().idle,
              .time = learner_.model()},
             scheduling_, plan_);
-  apply_plan(now);
-  if (works_.empty()) {
-    const auto pause = plan_.wake_in_s ? std::chrono::duration_cast<EngineTime::duration>(
-                                             std::chrono::duration<double>(*plan_.wake_in_s))
-                                       : EngineTime::duration(kRetry);
-    return {.computed = false, .wake = now + pause};
-  }
-  compute_batch();
-  forget_finished();
-  return {.computed = true, .wake = std::nullopt};
 }
 
+// Leaves a step in flight where the runner takes one more.
 void EngineCore::compute_batch() {
-  const EngineTime begin = clock_now();
   try {
-    run_batch();
+    launch();
   } catch (const std::exception&) {
     return compute_one_by_one();
   }
-  commit_batch(begin);
-  observe_step(begin, clock_now());
+  if (num_flights_ == flights_.size()) land();
 }
 
 // The batch failed as a whole: alone, each sequence either computes or is the one to blame.
 void EngineCore::compute_one_by_one() {
   const std::vector<Work> failed = works_;
+  land_all();
   for (const Work& work : failed) {
-    if (work.sequence->status == SequenceStatus::kDone) continue;
+    if (work.sequence->status != SequenceStatus::kRunning) continue;
     clear_batch();
     try {
       add_work(*work.sequence, work.count);
-      run_batch();
+      if (works_.empty()) continue;
+      launch();
     } catch (const std::exception& error) {
       fail(*work.sequence->request, error);
       continue;
     }
-    commit_batch(clock_now());
-  }
-}
-
-void EngineCore::fail(RequestState& request, const std::exception& error) {
-  finish_request(request, FinishReason::kError, clock_now(), internal_error(error));
-}
-
-template <class Action>
-void EngineCore::guarded(Sequence& sequence, const Action& action) {
-  if (sequence.status == SequenceStatus::kDone) return;
-  try {
-    action();
-  } catch (const std::exception& error) {
-    fail(*sequence.request, error);
+    land();
   }
 }
 
 void EngineCore::clear_batch() {
   works_.clear();
   batch_tokens_.clear();
+  batch_fed_.clear();
   batch_sequences_.clear();
   logit_rows_.clear();
   hidden_rows_.clear();
+  host_logits_.clear();
   shape_ = {};
 }
 
 void EngineCore::build_views(EngineTime now) {
-  was_running_ = running_;
+  was_running_.clear();
   was_waiting_ = waiting_;
   running_views_.clear();
   waiting_views_.clear();
   const bool tight = pool_.num_free() + pool_.use().idle < 2 * std::ssize(running_) + 8;
-  for (const Sequence* sequence : running_) running_views_.push_back(view_running(*sequence, tight));
+  for (Sequence* sequence : running_) {
+    if (ends_in_flight(*sequence)) continue;
+    was_running_.push_back(sequence);
+    running_views_.push_back(view_running(*sequence, tight));
+  }
   for (size_t i = 0; i < waiting_.size(); ++i)
     waiting_views_.push_back(view_waiting(*waiting_[i], i < kLookAhead, now));
 }
 
 RunningSequence EngineCore::view_running(const Sequence& sequence, bool tight) const {
   const RequestState& request = *sequence.request;
-  const auto next = static_cast<size_t>(sequence.computed / pool_.page_tokens());
+  const auto next = static_cast<size_t>(sequence.submitted / pool_.page_tokens());
   const bool shared = next < sequence.pages.size() && pool_.sequences(sequence.pages[next]) > 1;
   int64_t freed = std::ssize(sequence.pages) - sequence.num_dropped();
   if (tight) {  // what others hold too would not come back
@@ -131,9 +128,9 @@ RunningSequence EngineCore::view_running(const Sequence& sequence, bool tight) c
   }
   return {.rank = sequence.rank,
           .priority = request.request.priority,
-          .computed = sequence.computed,
+          .computed = sequence.submitted,
           .pending = sequence.pending(),
-          .decoding = sequence.num_generated > 0 && sequence.pending() == 1,
+          .decoding = sequence.num_generated + sequence.awaited > 0 && sequence.pending() == 1,
           .held_pages = std::ssize(sequence.pages),
           .freed_pages = freed,
           .copies_page = shared,
@@ -208,86 +205,41 @@ void EngineCore::add_work(Sequence& sequence, int64_t count) {
   if (!prepare_pages(sequence, count)) return;
   const RequestState& request = *sequence.request;
   const auto row = std::ssize(batch_tokens_);
-  const int64_t from = sequence.computed, end = from + count;
+  const int64_t from = sequence.submitted, end = from + count;
   Work work{.sequence = &sequence,
             .count = count,
-            .logit_begin = std::ssize(logit_rows_),
+            .end = end,
+            .completes = end == sequence.length(),
+            .prompt_begin = std::ssize(host_logits_),
             .hidden_begin = std::ssize(hidden_rows_)};
-  const bool completes = end == std::ssize(sequence.tokens);
+  work.forks = work.completes && !request.forked();
   if (request.request.prompt_logprobs && request.needs_all_rows())
-    for (int64_t p = from; p < std::min(end, request.num_prompt() - 1); ++p)
+    for (int64_t p = from; p < std::min(end, request.num_prompt() - 1); ++p) {
+      host_logits_.push_back(std::ssize(logit_rows_));
       logit_rows_.push_back(row + p - from);
-  if (completes && !request.embeds()) logit_rows_.push_back(row + count - 1);
+    }
+  work.logit_row = std::ssize(logit_rows_);
+  if (work.completes && !request.embeds()) logit_rows_.push_back(row + count - 1);
   if (request.request.pooling == Pooling::kMean)
     for (int64_t i = 0; i < count; ++i) hidden_rows_.push_back(row + i);
-  if (request.request.pooling == Pooling::kLast && completes) hidden_rows_.push_back(row + count - 1);
-  work.logit_count = std::ssize(logit_rows_) - work.logit_begin;
+  if (request.request.pooling == Pooling::kLast && work.completes) hidden_rows_.push_back(row + count - 1);
+  work.prompt_count = std::ssize(host_logits_) - work.prompt_begin;
   work.hidden_count = std::ssize(hidden_rows_) - work.hidden_begin;
-  batch_tokens_.insert(batch_tokens_.end(), sequence.tokens.begin() + from, sequence.tokens.begin() + end);
+  add_tokens(sequence, end);
   batch_sequences_.push_back(
       {.pages = sequence.pages, .context_tokens = end, .query_begin = row, .query_count = count});
   shape_.add(count, from);
   works_.push_back(work);
 }
 
-void EngineCore::run_batch() {
-  const ModelTraits& traits = model_->traits();
-  const size_t num_logits = logit_rows_.size() * static_cast<size_t>(traits.vocab);
-  const size_t num_hidden = hidden_rows_.size() * static_cast<size_t>(traits.hidden);
-  if (logits_.size() < num_logits) logits_.resize(num_logits);
-  if (hidden_.size() < num_hidden) hidden_.resize(num_hidden);
-  runner_.forward({.tokens = batch_tokens_,
-                   .sequences = batch_sequences_,
-                   .logit_rows = logit_rows_,
-                   .hidden_rows = hidden_rows_,
-                   .hidden = hidden_},
-                  kv_, logits_);
-}
-
-void EngineCore::commit_batch(EngineTime now) {
-  jobs_.clear();
-  job_owners_.clear();
-  for (const Work& work : works_)
-    guarded(*work.sequence, [&] {
-      Sequence& sequence = *work.sequence;
-      sequence.computed += work.count;
-      publish(sequence);
-      drop_unseen_pages(sequence);
-      collect_prompt_logprobs(work);
-      collect_hidden(work);
-      if (sequence.pending() == 0) add_jobs(work, now);
-    });
-  last_tokens_.clear();
-  for (const int64_t row : logit_rows_) last_tokens_.push_back(batch_tokens_[static_cast<size_t>(row)]);
-  if (sampled_.size() < jobs_.size()) sampled_.resize(jobs_.size());
-  sampler_.run(
-      {.rows = jobs_,
-       .logits = std::span(logits_).first(logit_rows_.size() * static_cast<size_t>(model_->traits().vocab)),
-       .last_tokens = last_tokens_,
-       .sampled = sampled_},
-      threads_);
-  const EngineTime time = clock_now();
-  for (size_t i = 0; i < jobs_.size(); ++i)
-    guarded(*job_owners_[i], [&] { take_token(*job_owners_[i], sampled_[i], time); });
-}
-
-std::span<const float> EngineCore::logits_row(int64_t row) const {
-  const auto vocab = static_cast<size_t>(model_->traits().vocab);
-  return std::span(logits_).subspan(static_cast<size_t>(row) * vocab, vocab);
-}
-
-void EngineCore::observe_step(EngineTime begin, EngineTime end) {
-  const double seconds = seconds_between(begin, end);
-  learner_.observe(shape_, seconds);
-  ++stats_.steps;
-  stats_.step_seconds += seconds;
-  stats_.last_step_ms = seconds * 1000;
-  stats_.last_batch_tokens = shape_.tokens;
-  stats_.last_batch_sequences = std::ssize(works_);
-  stats_.step_tokens.observe(static_cast<double>(shape_.tokens));
-  const double rate = static_cast<double>(shape_.tokens) / std::max(seconds, 1e-6);
-  const double weight = stats_.steps == 1 ? 1 : 1 - std::exp(-seconds / kRateMemory_s);
-  stats_.drain_tokens_per_s += weight * (rate - stats_.drain_tokens_per_s);
+// Up to `end`. The last may be one that the step in flight chooses.
+void EngineCore::add_tokens(const Sequence& sequence, int64_t end) {
+  const int64_t known = std::min(end, std::ssize(sequence.tokens));
+  batch_tokens_.insert(batch_tokens_.end(), sequence.tokens.begin() + sequence.submitted,
+                       sequence.tokens.begin() + known);
+  if (known == end) return;
+  batch_fed_.push_back({.row = std::ssize(batch_tokens_), .sample = sequence.sample});
+  batch_tokens_.push_back(0);
 }
 
 }  // namespace cheetah

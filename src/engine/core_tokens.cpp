@@ -17,30 +17,31 @@ double seconds_between(EngineTime from, EngineTime to) {
 }  // namespace
 
 // Row i of the chunk says how likely prompt token i + 1 was; the first has nothing before it.
-void EngineCore::collect_prompt_logprobs(const Work& work) {
+void EngineCore::collect_prompt_logprobs(const Work& work, std::span<const float> logits) {
   RequestState& request = *work.sequence->request;
   if (!request.request.prompt_logprobs || !request.needs_all_rows()) return;
   const std::vector<int32_t>& prompt = request.request.prompt;
   std::vector<GeneratedToken>& out = request.prompt_logprobs;
   if (out.empty()) out.push_back({.id = prompt.front(), .logprob = 0.f, .top = {}});
-  for (int64_t i = 0; i < work.logit_count && std::ssize(out) < request.num_prompt(); ++i) {
+  const auto vocab = static_cast<size_t>(model_->traits().vocab);
+  for (int64_t i = 0; i < work.prompt_count && std::ssize(out) < request.num_prompt(); ++i) {
     GeneratedToken token;
-    fill_logprobs(logits_row(work.logit_begin + i), prompt[out.size()],
-                  std::max(0, request.request.top_logprobs), token);
+    fill_logprobs(logits.subspan(static_cast<size_t>(work.prompt_begin + i) * vocab, vocab),
+                  prompt[out.size()], std::max(0, request.request.top_logprobs), token);
     out.push_back(std::move(token));
   }
 }
 
-void EngineCore::collect_hidden(const Work& work) {
+void EngineCore::collect_hidden(const Work& work, std::span<const float> hidden) {
   RequestState& request = *work.sequence->request;
   if (!request.embeds()) return;
   const auto width = static_cast<size_t>(model_->traits().hidden);
   request.pooled.resize(width);
   for (int64_t i = 0; i < work.hidden_count; ++i) {
-    const float* row = hidden_.data() + static_cast<size_t>(work.hidden_begin + i) * width;
+    const float* row = hidden.data() + static_cast<size_t>(work.hidden_begin + i) * width;
     for (size_t j = 0; j < width; ++j) request.pooled[j] += static_cast<double>(row[j]);
   }
-  if (work.sequence->pending() > 0) return;
+  if (!work.completes) return;
   const double rows =
       request.request.pooling == Pooling::kMean ? static_cast<double>(request.num_prompt()) : 1;
   double divisor = rows;
@@ -60,6 +61,7 @@ void EngineCore::fork(RequestState& request, EngineTime now) {
     start_sequence(request, choice);
     Sequence& sequence = *request.choices.back();
     sequence.computed = first.computed;
+    sequence.submitted = first.submitted;
     sequence.pages = first.pages;
     sequence.dropped_begin = first.dropped_begin;
     sequence.dropped_end = first.dropped_end;
@@ -71,44 +73,40 @@ void EngineCore::fork(RequestState& request, EngineTime now) {
   note(DecisionKind::kForked, first, now, {.choice = request.request.best_of});
 }
 
-void EngineCore::add_jobs(const Work& work, EngineTime now) {
-  Sequence& sequence = *work.sequence;
-  RequestState& request = *sequence.request;
-  if (request.embeds()) return finish(sequence, FinishReason::kStop, now);
-  const bool forks = !request.forked();
-  if (forks) fork(request, now);
-  const int64_t row = work.logit_begin + work.logit_count - 1;
-  if (!forks) return add_job(sequence, row);
-  for (const auto& choice : request.choices) add_job(*choice, row);
+// One token, or the first of every choice.
+void EngineCore::add_samples(const Work& work) {
+  const GenerationRequest& request = work.sequence->request->request;
+  SampleRow row = sample_of(*work.sequence);
+  row.logits = work.logit_row;
+  const auto index = static_cast<uint64_t>(work.sequence->num_generated + work.sequence->awaited);
+  const int first = work.sequence->choice, count = work.forks ? request.best_of : 1;
+  for (int choice = first; choice < first + count; ++choice) {
+    // A token takes two numbers of the stream, so the place in it is a function of the token's index.
+    row.uniform = Philox(request.seed, static_cast<uint64_t>(choice), 2 * index).next_uniform();
+    samples_.push_back(row);
+  }
 }
 
-void EngineCore::add_job(Sequence& sequence, int64_t logit_row) {
+SampleRow EngineCore::sample_of(Sequence& sequence) {
   const GenerationRequest& request = sequence.request->request;
-  SampleRow job;
-  job.logits = logit_row;
-  job.sampling = request.sampling;
-  // A token takes two numbers of the stream, so the place in it is a function of the token's index.
-  job.uniform = Philox(request.seed, static_cast<uint64_t>(sequence.choice),
-                       2 * static_cast<uint64_t>(sequence.num_generated))
-                    .next_uniform();
-  job.history = std::span(sequence.tokens).first(sequence.tokens.size() - 1);
-  job.num_generated = sequence.num_generated;
-  job.typical_p = request.typical_p;
-  job.logit_bias = request.logit_bias;
-  job.allowed_ids = request.allowed_ids;
-  if (sequence.num_generated < request.min_tokens) job.forbidden_ids = sequence.request->end_ids;
-  job.top_logprobs = request.top_logprobs;
-  if (request.best_of > request.n)
-    job.top_logprobs = std::max(0, job.top_logprobs);  // they are compared by it
+  SampleRow row;
+  row.sampling = request.sampling;
+  row.history = std::span(sequence.tokens).first(static_cast<size_t>(sequence.length() - 1));
+  row.num_generated = sequence.num_generated + sequence.awaited;
+  row.typical_p = request.typical_p;
+  row.logit_bias = request.logit_bias;
+  row.allowed_ids = request.allowed_ids;
+  if (row.num_generated < request.min_tokens) row.forbidden_ids = sequence.request->end_ids;
+  row.top_logprobs = request.top_logprobs;
+  if (request.best_of > request.n) row.top_logprobs = std::max(0, row.top_logprobs);  // they are compared
   if (sequence.grammar) {
     const auto begin = std::chrono::steady_clock::now();
     sequence.mask.resize((static_cast<size_t>(model_->traits().vocab) + 63) / 64);
     sequence.grammar->fill_mask(sequence.mask);
     stats_.mask_seconds += seconds_between(begin, std::chrono::steady_clock::now());
-    job.mask = sequence.mask;
+    row.mask = sequence.mask;
   }
-  jobs_.push_back(job);
-  job_owners_.push_back(&sequence);
+  return row;
 }
 
 bool EngineCore::is_end(const Sequence& sequence, int32_t id) const {
@@ -138,14 +136,15 @@ void EngineCore::append_token(Sequence& sequence, GeneratedToken&& token, Engine
   if (sequence.decoder) sequence.event.text += sequence.stop.push(sequence.decoder->push(token.id));
   sequence.event.tokens.push_back(std::move(token));
   if (sequence.stop.stopped()) return finish(sequence, FinishReason::kStop, now);
-  if (sequence.num_generated >= request.max_tokens || sequence.computed >= config_.max_context)
+  const int64_t before = std::ssize(sequence.tokens) - 1;
+  if (sequence.num_generated >= request.max_tokens || before >= config_.max_context)
     return finish(sequence, FinishReason::kLength, now);
   if (sequence.grammar && sequence.grammar->is_dead_end()) {
     if (sequence.grammar->is_complete()) return finish(sequence, FinishReason::kStop, now);
     return finish(sequence, FinishReason::kError, now,
                   {ErrorKind::kBadRequest, "the grammar allows no further token"});
   }
-  if (rope_changes(model_->traits(), sequence.computed, std::ssize(sequence.tokens))) {
+  if (rope_changes(model_->traits(), before, before + 1)) {
     std::erase(running_, &sequence);
     preempt(sequence, Preemption::kRecompute);
     note(DecisionKind::kTurned, sequence, now);

@@ -13,7 +13,10 @@
 
 namespace cheetah {
 
+enum class DeviceKind { kCpu, kCuda };
+
 struct EngineConfig {
+  DeviceKind device = DeviceKind::kCpu;
   int threads = 0;  // 0: one per physical core
   Precision precision = Precision::kNative;
   DType kv_dtype = DType::kF16;

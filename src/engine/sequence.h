@@ -20,7 +20,8 @@ struct RequestState;
 enum class SequenceStatus { kWaiting, kRunning, kDone };
 
 // One choice: its tokens and how many of them have keys and values in `pages`. While it waits after a swap,
-// those are in `swapped` instead.
+// those are in `swapped` instead. Steps in flight run ahead of that: they compute more of the tokens, and
+// choose tokens that are not known here yet.
 struct Sequence {
   RequestState* request = nullptr;
   int choice = 0;
@@ -29,6 +30,9 @@ struct Sequence {
   std::vector<int32_t> tokens;  // prompt and generated
   int64_t num_generated = 0;
   int64_t computed = 0;
+  int64_t submitted = 0;  // computed once the steps in flight are done
+  int64_t awaited = 0;    // tokens that the steps in flight choose
+  int64_t sample = 0;     // which of the newest step's tokens is this sequence's
   std::vector<PageIndex> pages;
   // Entries of pages that are given back, being out of every layer's window, and mean nothing.
   int64_t dropped_begin = 0, dropped_end = 0;
@@ -46,7 +50,10 @@ struct Sequence {
   GenerationEvent event;  // what was not sent yet
 
   Sequence(RequestState& owner, int index);
-  int64_t pending() const { return std::ssize(tokens) - computed; }
+  int64_t length() const { return std::ssize(tokens) + awaited; }
+  int64_t pending() const { return length() - submitted; }
+  bool in_step() const { return submitted > computed; }
+  void set_computed(int64_t count) { computed = submitted = count; }
   int64_t num_dropped() const { return dropped_end - dropped_begin; }
   template <class Visit>
   void for_each_held_page(const Visit& visit) const {
