@@ -62,8 +62,7 @@ void Forward::embed_tokens(const ForwardBatch& batch) {
 void Forward::run_layer(size_t index, const ForwardBatch& batch, const PagedKv& kv) {
   const LayerWeights& w = weights_.layers[index];
   const int64_t hidden = traits_.hidden;
-  float* scratch = normed_.take(rows_ * hidden);
-  const float* in = traits_.pre_norm ? normed(w.attention_in, x_, scratch) : x_;
+  const float* in = traits_.pre_norm ? normed(w.attention_in, x_, normed_.take(rows_ * hidden)) : x_;
   if (traits_.has_mla)
     attend_latent(in, index, batch, kv);
   else
@@ -76,7 +75,8 @@ void Forward::run_layer(size_t index, const ForwardBatch& batch, const PagedKv& 
   linear(w.attention.o, attended_, width, {branch, hidden});
   add_residual(w.attention_out);
 
-  in = traits_.pre_norm ? normed(w.mlp_in, x_, scratch) : x_;
+  // Both the logits and the hidden state of a row may be wanted: then there are more rows than before.
+  in = traits_.pre_norm ? normed(w.mlp_in, x_, normed_.take(rows_ * hidden)) : x_;
   if (traits_.layers[index].moe)
     run_moe(w.moe, in, branch);
   else

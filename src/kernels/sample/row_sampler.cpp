@@ -48,6 +48,8 @@ void RowSampler::run(const SampleBatch& batch, ThreadPool& threads) {
 // On a worker, where nothing may be thrown.
 void RowSampler::sample_one(const Job& job, Scratch& scratch) {
   job.sampled.impossible = job.sampled.failed = false;
+  job.sampled.token.logprob = 0.f;
+  job.sampled.token.top.clear();
   try {
     choose(job, scratch);
   } catch (const std::bad_alloc&) {
