@@ -16,8 +16,9 @@ struct LaunchConfig {
   Extent block = {};
   int64_t shared_bytes = 0;  // dynamic
   Extent cluster = {};       // blocks that share their shared memory; 1: none
-  bool overlaps_previous =
-      false;  // may start before the kernel before it ends (programmatic dependent launch)
+  // May start before the kernel before it ends (programmatic dependent launch): the kernel calls
+  // ptx::wait_for_dependencies before it touches anything an earlier one wrote or still reads.
+  bool overlaps_previous = false;
   std::initializer_list<int64_t> numbers = {};  // the problem's sizes, for the log
 };
 
@@ -53,7 +54,7 @@ void launch(const LaunchConfig& config, Stream& stream, void (*kernel)(Params...
     attributes[num_attributes].id = cudaLaunchAttributeClusterDimension;
     attributes[num_attributes++].val.clusterDim = {cluster.x, cluster.y, cluster.z};
   }
-  if (config.overlaps_previous) {
+  if (config.overlaps_previous && stream.device().compute_major >= 9) {
     attributes[num_attributes].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[num_attributes++].val.programmaticStreamSerializationAllowed = 1;
   }

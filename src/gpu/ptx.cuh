@@ -97,9 +97,18 @@ __device__ inline void prefetch_map(const gpu::TensorMap* map) {
 // Makes ordinary writes to shared memory visible to the copy engine and the tensor cores.
 __device__ inline void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Programmatic dependent launch: the next kernel may start; the previous ones have finished.
-__device__ inline void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-__device__ inline void wait_for_dependencies() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+// Programmatic dependent launch: the next kernel may start; the previous ones have finished. Nothing on older
+// cards, where kernels never overlap.
+__device__ inline void launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ inline void wait_for_dependencies() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 __device__ inline uint32_t cluster_rank() {
   uint32_t rank;

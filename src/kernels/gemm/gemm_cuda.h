@@ -9,7 +9,7 @@
 
 namespace cheetah::gpu {
 
-// y = x W^T (+ bias). Every pointer is the device's.
+// y = x W^T (+ bias), finished in the same kernel. Every pointer is the device's.
 template <class X, class Y>
 struct GemmArgs {
   const X* x = nullptr;  // [m, w.cols], rows x_stride apart
@@ -17,8 +17,14 @@ struct GemmArgs {
   int64_t m = 0;
   WeightMatrix w;               // data on the device, at least 4-byte aligned
   const float* bias = nullptr;  // [w.rows] or none
-  Y* y = nullptr;               // [m, w.rows], rows y_stride apart
+  // The first half of W's rows are gates, the second half what they let through: y = silu(gate) * up.
+  bool gated = false;
+  const Y* residual = nullptr;  // [m, outputs()], added to the result; may be y
+  int64_t residual_stride = 0;
+  Y* y = nullptr;  // [m, outputs()], rows y_stride apart
   int64_t y_stride = 0;
+
+  int64_t outputs() const { return gated ? w.rows / 2 : w.rows; }
 };
 
 // Matrices of one shape and type: a layer's experts, or its heads.

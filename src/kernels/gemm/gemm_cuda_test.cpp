@@ -81,6 +81,64 @@ TYPED_TEST(GemmCuda, EveryVariantEqualsTheReferenceOnRaggedAndLargeShapes) {
   }
 }
 
+// silu(gate) * up, a bias and a residual in place: as computed step by step from the reference's product.
+template <class X, class Y>
+void check_finish(DType dtype, int64_t m, int64_t rows, int64_t cols, bool gated, bool adds) {
+  SCOPED_TRACE(testing::Message() << name_of(dtype) << " " << m << "x" << rows << "x" << cols
+                                  << (gated ? " gated" : "") << (adds ? " added" : ""));
+  GemmCase host = make_gemm_case(dtype, m, rows, cols, 6);
+  host.x = rounded_to<X>(host.x);
+  for (float& value : host.x) value *= 0.125f;
+  host.args.x = host.x.data();
+  gemm_reference(host.args);
+  const cheetah::GemmArgs& exact = host.args;
+  const int64_t outputs = gated ? rows / 2 : rows, stride = outputs + 8;
+  const std::vector<float> residual = rounded_to<Y>(normal_numbers(m * stride, 7));
+  DeviceCase device;
+  GemmArgs<X, Y> args{.x = device.upload(numbers_as<X>(host.x)),
+                      .x_stride = exact.x_stride,
+                      .m = m,
+                      .w = exact.w,
+                      .bias = device.upload(host.bias),
+                      .gated = gated,
+                      .residual_stride = stride,
+                      .y_stride = stride};
+  args.w.data = device.upload_bytes(exact.w.data, rows * row_bytes(dtype, cols));
+  for (const auto& variant : gemm_variants<X, Y>()) {
+    args.y = device.upload(numbers_as<Y>(residual));
+    args.residual = adds ? args.y : nullptr;
+    if (!variant.fits(args, device.stream().device())) continue;
+    SCOPED_TRACE(variant.name);
+    variant.run(args, device.stream());
+    const std::vector<Y> actual = device.download(args.y, m * stride);
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t col = 0; col < stride; ++col) {
+        const auto at = static_cast<size_t>(i * stride + col);
+        const float* sums = exact.y + i * exact.y_stride;
+        double want = residual[at];
+        if (col < outputs) {
+          const double gate = sums[col];
+          want = (gated ? gate / (1 + std::exp(-gate)) * sums[outputs + col] : gate) + (adds ? want : 0.0);
+        }
+        ASSERT_NEAR(to_float(actual[at]), want,
+                    (std::is_same_v<X, float> ? 1e-4 : 1e-2) * (1 + std::abs(want)))
+            << "row " << i << ", output " << col;
+      }
+  }
+}
+
+TYPED_TEST(GemmCuda, EveryVariantFinishesAsTheStepsOneByOne) {
+  using X = typename TypeParam::X;
+  using Y = typename TypeParam::Y;
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kQ8_0})
+    for (const bool gated : {false, true})
+      for (const bool adds : {false, true}) {
+        check_finish<X, Y>(dtype, 3, 96, 64, gated, adds);
+        check_finish<X, Y>(dtype, 70, 208, 128, gated, adds);
+        check_finish<X, Y>(dtype, 130, 70, 96, gated, adds);
+      }
+}
+
 TYPED_TEST(GemmCuda, AnEmptyProductWritesNothing) {
   DeviceCase device;
   gemm<typename TypeParam::X, typename TypeParam::Y>({}, device.stream());

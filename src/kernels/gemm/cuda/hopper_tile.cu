@@ -186,6 +186,8 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
   }
   ptx::cluster_arrive();
   ptx::cluster_wait();
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   if (threadIdx.x < 128) {
     ptx::give_registers<40>();
     if (threadIdx.x == 0) copy_tiles<kGated>(x_map, w_map, params, smem, pipe, rank);
@@ -214,6 +216,7 @@ void launch_product(const HopperGemmArgs& args, Stream& stream) {
                .grid = {std::min<int64_t>(blocks, int64_t{params.pairs} * params.columns * 2)},
                .block = {kThreads},
                .shared_bytes = kSmemBytes,
+               .overlaps_previous = true,
                .numbers = {args.m, args.n, args.k}},
               stream, tile_gemm<kInput, kGated>,
               hopper::matrix_map(args.x, args.dtype, args.m, args.k, args.x_stride, kTileM),

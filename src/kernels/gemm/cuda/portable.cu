@@ -30,8 +30,15 @@ struct TileTask {
   DType dtype;
   BlockShape shape;
   const int32_t* offsets;
+  bool gated;
+  const Y* residual;
+  int64_t residual_stride;
   Y* y;
   int64_t y_stride, y_step;
+
+  // The row of W that column n of all tiles multiplies by: gated, each gate stands beside what it lets
+  // through.
+  __device__ int64_t w_row(int64_t n) const { return gated ? n / 2 + (n % 2) * (rows / 2) : n; }
 };
 
 // Picks the block's matrix and its rows of x and y.
@@ -86,7 +93,7 @@ __device__ void load_tiles(const TileTask<X, Y>& task, int64_t first_m, int64_t 
   const int depth = static_cast<int>(threadIdx.x) % (kDepth / kRun) * kRun;
   const int64_t m = first_m + row, n = first_n + row;
   const X* x = task.x + m * task.x_stride;
-  const std::byte* w = task.w + n * task.row_bytes;
+  const std::byte* w = task.w + task.w_row(n) * task.row_bytes;
 #pragma unroll
   for (int i = 0; i < kRun; ++i) {
     const int64_t k = first_k + depth + i;
@@ -108,6 +115,25 @@ __device__ inline void multiply_tiles(const Tiles& tiles, int m, int n, float (&
   }
 }
 
+template <class X, class Y>
+__device__ void store_sums(const TileTask<X, Y>& task, int64_t first_m, int64_t first_n,
+                           const float (&sums)[kEach][kEach]) {
+  const int step = task.gated ? 2 : 1;
+  const auto bias_of = [&](int64_t n) { return task.bias ? task.bias[task.w_row(n)] : 0.f; };
+#pragma unroll
+  for (int i = 0; i < kEach; ++i)
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      const int64_t row = first_m + i, n = first_n + j, output = n / step;
+      if (row >= task.m || n >= task.rows || j % step != 0) continue;
+      float value = sums[i][j] + bias_of(n);
+      if (task.gated)
+        value = value * (1.f / (1.f + expf(-value))) * (sums[i][(j + 1) % kEach] + bias_of(n + 1));
+      if (task.residual) value += widen(task.residual[row * task.residual_stride + output]);
+      task.y[row * task.y_stride + output] = narrow<Y>(value);
+    }
+}
+
 template <class X, class Y, class Weight>
 __global__ __launch_bounds__(kThreads) void gemm_tile(TileTask<X, Y> task) {
   __shared__ Tiles tiles;
@@ -123,14 +149,7 @@ __global__ __launch_bounds__(kThreads) void gemm_tile(TileTask<X, Y> task) {
     multiply_tiles(tiles, m, n, sums);
     __syncthreads();
   }
-#pragma unroll
-  for (int i = 0; i < kEach; ++i)
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      const int64_t row = first_m + m + i, col = first_n + n + j;
-      if (row >= task.m || col >= task.rows) continue;
-      task.y[row * task.y_stride + col] = narrow<Y>(sums[i][j] + (task.bias ? task.bias[col] : 0.f));
-    }
+  store_sums(task, first_m + m, first_n + n, sums);
 }
 
 template <class X, class Y>
@@ -162,6 +181,9 @@ void gemm_portable(const GemmArgs<X, Y>& args, Stream& stream) {
   task.row_bytes = row_bytes(args.w.dtype, args.w.cols);
   task.dtype = args.w.dtype;
   task.shape = block_shape(args.w.dtype);
+  task.gated = args.gated;
+  task.residual = args.residual;
+  task.residual_stride = args.residual_stride;
   task.y = args.y;
   task.y_stride = args.y_stride;
   launch_tiles(task, 1, stream);

@@ -26,21 +26,35 @@ HopperGemmArgs hopper_args(const GemmArgs<Bf16, Y>& args) {
           .n = args.w.rows,
           .k = args.w.cols,
           .bias = args.bias,
+          .residual = args.residual,
+          .residual_stride = args.residual_stride,
+          .gated = args.gated,
           .y_dtype = std::is_same_v<Y, float> ? DType::kF32 : DType::kBF16,
           .y = args.y,
           .y_stride = args.y_stride};
 }
 template <class Y>
 bool fits_hopper(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
-  return args.w.dtype == DType::kBF16 && hopper_gemm_fits(hopper_args(args), device);
+  const bool residual_fits = std::is_same_v<Y, Bf16> || !args.residual;  // there it has x's type
+  return args.w.dtype == DType::kBF16 && residual_fits && hopper_gemm_fits(hopper_args(args), device);
 }
 template <class Y>
 bool fits_skinny(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
   return args.m <= kMaxSkinnyRows && fits_hopper(args, device);
 }
-template <class Y>
-void run_skinny(const GemmArgs<Bf16, Y>& args, Stream& stream) {
+void run_skinny(const GemmArgs<Bf16, Bf16>& args, Stream& stream) {
   hopper_skinny_gemm(hopper_args(args), stream);
+}
+// Only the skinny kernel writes F32. More rows than it takes are the logits of a large batch: W is read again
+// for every 64 of them, which is still far from what the portable kernel takes.
+void run_skinny_in_parts(const GemmArgs<Bf16, float>& args, Stream& stream) {
+  for (int64_t row = 0; row < args.m; row += kMaxSkinnyRows) {
+    GemmArgs<Bf16, float> part = args;
+    part.x += row * args.x_stride;
+    part.y += row * args.y_stride;
+    part.m = std::min(kMaxSkinnyRows, args.m - row);
+    hopper_skinny_gemm(hopper_args(part), stream);
+  }
 }
 void run_tiles(const GemmArgs<Bf16, Bf16>& args, Stream& stream) {
   hopper_tile_gemm(hopper_args(args), stream);
@@ -55,12 +69,12 @@ template <>
 constexpr std::array kGemmVariants<Bf16, Bf16> = {
     kPortable<Bf16, Bf16>,
     GemmVariant<Bf16, Bf16>{"hopper_tiles", fits_hopper<Bf16>, run_tiles},
-    GemmVariant<Bf16, Bf16>{"hopper_skinny", fits_skinny<Bf16>, run_skinny<Bf16>},
+    GemmVariant<Bf16, Bf16>{"hopper_skinny", fits_skinny<Bf16>, run_skinny},
 };
 template <>
 constexpr std::array kGemmVariants<Bf16, float> = {
     kPortable<Bf16, float>,
-    GemmVariant<Bf16, float>{"hopper_skinny", fits_skinny<float>, run_skinny<float>},
+    GemmVariant<Bf16, float>{"hopper_skinny", fits_hopper<float>, run_skinny_in_parts},
 };
 
 template <class X, class Y>
@@ -89,7 +103,8 @@ std::span<const GroupedGemmVariant<X, Y>> grouped_gemm_variants() {
 template <class X, class Y>
 void gemm(const GemmArgs<X, Y>& args, Stream& stream) {
   if (args.m == 0 || args.w.rows == 0) return;
-  CHEETAH_ASSERT(args.x_stride >= args.w.cols && args.y_stride >= args.w.rows, "rows of x or y overlap");
+  CHEETAH_ASSERT(args.x_stride >= args.w.cols && args.y_stride >= args.outputs(), "rows of x or y overlap");
+  CHEETAH_ASSERT(!args.gated || args.w.rows % 2 == 0, "as many gates as what they let through");
   run_best(gemm_variants<X, Y>(), args, stream);
 }
 
