@@ -29,4 +29,26 @@ void rms_norm(const NormArgs<T>& args, Stream& stream);
 template <class T>
 void layer_norm(const NormArgs<T>& args, Stream& stream);
 
+// A branch joins the residual stream, and what follows it is normalized: x += scale * branch (itself
+// normalized first where post_norm is set); y = norm(x). Dense rows.
+template <class T>
+struct AddAndNormArgs {
+  const T* branch = nullptr;  // [rows, cols]
+  T* x = nullptr;             // [rows, cols]
+  T* y = nullptr;             // [rows, cols], or none: only the sum is wanted
+  int64_t rows = 0;
+  int64_t cols = 0;
+  bool centered = false;  // LayerNorm instead of RMSNorm, for both
+  bool post_norm = false;
+  const float* branch_weight = nullptr;
+  const float* branch_bias = nullptr;
+  float scale = 1.f;
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float eps = 1e-6f;
+  float weight_offset = 0.f;
+};
+template <class T>
+void add_and_norm(const AddAndNormArgs<T>& args, Stream& stream);
+
 }  // namespace cheetah::gpu
