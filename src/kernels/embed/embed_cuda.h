@@ -7,7 +7,8 @@
 
 namespace cheetah::gpu {
 
-// y[i] = scale * table row ids[i]. Ids are checked by the caller. T is float or Bf16.
+// y[i] = scale * table row ids[i]; zeros for a negative id, which fills up a batch. Ids are checked by the
+// caller. T is float or Bf16.
 template <class T>
 struct EmbedArgs {
   WeightMatrix table;            // on the device, any weight type

@@ -1,6 +1,7 @@
 // Element by element, one thread each.
 // bytes  every operand once    bound  memory
 #include "gpu/launch.cuh"
+#include "gpu/ptx.cuh"
 #include "kernels/activation/activation_cuda.h"
 #include "kernels/cuda/numbers.cuh"
 
@@ -32,12 +33,16 @@ __device__ int64_t element_index() { return static_cast<int64_t>(blockIdx.x) * k
 
 template <class T>
 __global__ __launch_bounds__(kThreads) void activate_elements(Activation kind, T* x, int64_t count) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   const int64_t i = element_index();
   if (i < count) x[i] = narrow<T>(activation_of(kind, widen(x[i])));
 }
 
 template <class T>
 __global__ __launch_bounds__(kThreads) void gate_elements(const GatedArgs<T> args) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   const int64_t i = element_index(), row = i / args.cols, col = i % args.cols;
   if (row >= args.rows) return;
   const float gate = widen(args.gate[row * args.gate_stride + col]),
@@ -47,6 +52,8 @@ __global__ __launch_bounds__(kThreads) void gate_elements(const GatedArgs<T> arg
 
 template <class T>
 __global__ __launch_bounds__(kThreads) void clamp_and_gate(const ClampedSwigluArgs<T> args) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   const GatedArgs<T>& rows = args.rows;
   const int64_t i = element_index(), row = i / rows.cols, col = i % rows.cols;
   if (row >= rows.rows) return;
@@ -57,12 +64,16 @@ __global__ __launch_bounds__(kThreads) void clamp_and_gate(const ClampedSwigluAr
 
 template <class T>
 __global__ __launch_bounds__(kThreads) void add_elements(const T* x, float scale, T* y, int64_t count) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   const int64_t i = element_index();
   if (i < count) y[i] = narrow<T>(widen(y[i]) + scale * widen(x[i]));
 }
 
 template <class X, class Y>
 __global__ __launch_bounds__(kThreads) void copy_elements(const CopyRowsArgs<X, Y> args) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   const int64_t i = element_index(), row = i / args.cols, col = i % args.cols;
   if (row >= args.rows) return;
   const int64_t from = args.source ? args.source[row] / args.divisor : row;
@@ -71,6 +82,8 @@ __global__ __launch_bounds__(kThreads) void copy_elements(const CopyRowsArgs<X, 
 
 __global__ __launch_bounds__(kThreads) void scale_and_cap(float* logits, int64_t count, float scale,
                                                           float cap) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   const int64_t i = element_index();
   if (i >= count) return;
   const float logit = logits[i] * scale;
@@ -78,7 +91,10 @@ __global__ __launch_bounds__(kThreads) void scale_and_cap(float* logits, int64_t
 }
 
 LaunchConfig per_element(const char* kernel, int64_t count) {
-  return {.kernel = kernel, .grid = {(count + kThreads - 1) / kThreads}, .block = {kThreads}};
+  return {.kernel = kernel,
+          .grid = {(count + kThreads - 1) / kThreads},
+          .block = {kThreads},
+          .overlaps_previous = true};
 }
 
 }  // namespace

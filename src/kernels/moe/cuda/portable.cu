@@ -4,6 +4,7 @@
 // latency: these are small
 #include "base/error.h"
 #include "gpu/launch.cuh"
+#include "gpu/ptx.cuh"
 #include "kernels/cuda/numbers.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/moe/moe_cuda.h"
@@ -89,6 +90,8 @@ __device__ void weigh(const RouterArgs& args, float* weights) {
 // Shared memory: scores, choice, group scores as floats, then a flag an expert.
 __global__ __launch_bounds__(kWarpSize) void route_token(const RouterArgs args, int32_t* ids,
                                                          float* weights) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   extern __shared__ float shared[];
   const int experts = static_cast<int>(args.experts), top_k = static_cast<int>(args.top_k);
   float *scores = shared, *choice = scores + experts, *group_scores = choice + experts;
@@ -120,6 +123,8 @@ __global__ __launch_bounds__(kWarpSize) void route_token(const RouterArgs args, 
 // Shared memory: [experts + 1] counts.
 __global__ __launch_bounds__(kThreads) void sort_choices(const int32_t* ids, int64_t count, int64_t experts,
                                                          ExpertOrder order) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   extern __shared__ int32_t begins[];
   for (int64_t e = threadIdx.x; e <= experts; e += kThreads) begins[e] = 0;
   __syncthreads();
@@ -141,6 +146,8 @@ __global__ __launch_bounds__(kThreads) void sort_choices(const int32_t* ids, int
 
 template <class T>
 __global__ __launch_bounds__(kThreads) void combine(const CombineArgs<T> args) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const int64_t token = i / args.cols, col = i % args.cols;
   if (token >= args.tokens) return;
@@ -162,6 +169,7 @@ void route(const RouterArgs& args, int32_t* ids, float* weights, Stream& stream)
           .grid = {args.tokens},
           .block = {kWarpSize},
           .shared_bytes = shared,
+          .overlaps_previous = true,
           .numbers = {args.tokens, args.experts, args.top_k, args.groups}},
          stream, route_token, args, ids, weights);
 }
@@ -171,6 +179,7 @@ void order_by_expert(const int32_t* ids, int64_t count, int64_t experts, const E
   launch({.kernel = "order_by_expert",
           .block = {kThreads},
           .shared_bytes = (experts + 1) * static_cast<int64_t>(sizeof(int32_t)),
+          .overlaps_previous = true,
           .numbers = {count, experts}},
          stream, sort_choices, ids, count, experts, order);
 }
@@ -180,6 +189,7 @@ void combine_experts(const CombineArgs<T>& args, Stream& stream) {
   launch({.kernel = "combine_experts",
           .grid = {(args.tokens * args.cols + kThreads - 1) / kThreads},
           .block = {kThreads},
+          .overlaps_previous = true,
           .numbers = {args.tokens, args.top_k, args.cols}},
          stream, combine<T>, args);
 }
