@@ -19,7 +19,8 @@ struct SequenceEntry {
   int32_t first_page = 0;  // index into AttentionBatch::pages
 };
 
-// A step's sequences. The arrays are the device's; the host knows their sizes.
+// A step's sequences. The arrays are the device's; the host knows their sizes. A row at position -1 only
+// fills up the batch: nothing is cached for it, its output means nothing, and its sequence has no queries.
 struct AttentionBatch {
   const SequenceEntry* sequences = nullptr;
   const int32_t* pages = nullptr;         // of all sequences, one after another
@@ -37,8 +38,12 @@ struct AttentionScratch {
   float* parts = nullptr;        // num_parts() floats for the largest batch
 
   static constexpr int64_t kMaxSplits = 32;
+  // Sequences are shared to fill the card: the more there are, the fewer blocks share one, so that beyond
+  // this many no more parts are needed.
+  static constexpr int64_t kMaxSharedSequences = 64;
   static constexpr int64_t num_parts(int64_t sequences, int64_t heads, int64_t value_dim) {
-    return sequences * heads * kMaxSplits * (value_dim + 2);
+    return (sequences < kMaxSharedSequences ? sequences : kMaxSharedSequences) * heads * kMaxSplits *
+           (value_dim + 2);
   }
 };
 

@@ -31,10 +31,10 @@ TYPED_TEST(RopeCuda, TurnsLikeTheReferenceAtEveryPosition) {
                          .tokens = std::ssize(positions),
                          .heads = heads,
                          .positions = device.upload(positions),
-                         .inv_freq = device.upload(inv_freq),
-                         .half = half,
-                         .magnitude = 1.2f,
-                         .layout = layout},
+                         .turns = {.inv_freq = device.upload(inv_freq),
+                                   .half = half,
+                                   .magnitude = 1.2f,
+                                   .layout = layout}},
                         device.stream());
         rope_reference({.x = x.data(),
                         .token_stride = stride,
@@ -48,6 +48,42 @@ TYPED_TEST(RopeCuda, TurnsLikeTheReferenceAtEveryPosition) {
         for (size_t i = 0; i < x.size(); ++i)
           ASSERT_NEAR(to_float(actual[i]), x[i], 3e-6 + rounding_of<TypeParam>() * std::abs(x[i])) << i;
       }
+}
+
+TYPED_TEST(RopeCuda, TurnsLongSequencesByTheirOwnFrequencies) {
+  DeviceCase device;
+  const std::vector<float> x = rounded_to<TypeParam>(normal_numbers(3 * 8, 7)),
+                           near = {1.f, 0.1f, 0.01f, 0.001f}, far = {0.5f, 0.05f, 0.005f, 0.0005f};
+  const std::vector<int32_t> positions = {5, 5, 9}, uses_long = {0, 1, 1};
+  TypeParam* data = device.upload(numbers_as<TypeParam>(x));
+  rope<TypeParam>({.x = data,
+                   .token_stride = 8,
+                   .head_stride = 8,
+                   .tokens = 3,
+                   .heads = 1,
+                   .positions = device.upload(positions),
+                   .turns = {.inv_freq = device.upload(near),
+                             .long_inv_freq = device.upload(far),
+                             .uses_long = device.upload(uses_long),
+                             .half = 4,
+                             .magnitude = 1.f,
+                             .long_magnitude = 1.5f}},
+                  device.stream());
+  const auto actual = device.download(data, 24);
+  for (size_t row = 0; row < 3; ++row) {
+    std::vector<float> expected(x.begin() + static_cast<ptrdiff_t>(row) * 8,
+                                x.begin() + static_cast<ptrdiff_t>(row) * 8 + 8);
+    rope_reference({.x = expected.data(),
+                    .token_stride = 8,
+                    .head_stride = 8,
+                    .heads = 1,
+                    .positions = {&positions[row], 1},
+                    .inv_freq = uses_long[row] ? far : near,
+                    .magnitude = uses_long[row] ? 1.5f : 1.f});
+    for (size_t i = 0; i < 8; ++i)
+      ASSERT_NEAR(to_float(actual[row * 8 + i]), expected[i],
+                  3e-6 + rounding_of<TypeParam>() * std::abs(expected[i]));
+  }
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // From normed rows to the heads' outputs, over keys and values or, with latent attention (MLA), in its
 // absorbed form over the latent rows themselves.
+#include "base/error.h"
 #include "kernels/activation/activation_cuda.h"
 #include "kernels/norm/norm_cuda.h"
-#include "kernels/rope/rope_cuda.h"
+#include "kernels/rope/finish_qkv_cuda.h"
 #include "model/cuda/cuda_forward.h"
 
 namespace cheetah {
@@ -13,18 +14,7 @@ void CudaForward<T>::attend(const T* x, size_t index, const PagedKv& kv) {
   const LayerTraits& layer = traits_.layers[index];
   const int64_t dim = traits_.head_dim, width = traits_.heads * dim;
   project_qkv(x, w);
-  normalize_qk(w);
-  if (layer.rotate) {
-    rotate(q_, traits_.heads, dim, layer.local_rope);
-    rotate(k_, traits_.kv_heads, dim, layer.local_rope);
-  }
-  gpu::write_kv<T>({.keys = k_.data,
-                    .key_stride = k_.stride,
-                    .values = v_.data,
-                    .value_stride = v_.stride,
-                    .kv = kv,
-                    .batch = inputs_.attention()},
-                   stream());
+  finish_qkv(index, kv);
   attended_ = take(attended_buffer_, rows_ * width);
   gpu::attention<T>({.q = q_.data,
                      .q_stride = q_.stride,
@@ -36,8 +26,17 @@ void CudaForward<T>::attend(const T* x, size_t index, const PagedKv& kv) {
                      .scale = attention_scale(index),
                      .soft_cap = traits_.attention_soft_cap,
                      .window = layer.window,
-                     .sinks = w.sinks},
+                     .sinks = w.sinks,
+                     .scratch = attention_scratch()},
                     stream());
+}
+
+template <class T>
+gpu::AttentionScratch CudaForward<T>::attention_scratch() {
+  const int64_t sequences = inputs_.attention().num_sequences;
+  return {.counters = take<uint32_t>(attention_counters_, sequences * traits_.heads),
+          .parts = take<float>(attention_parts_,
+                               gpu::AttentionScratch::num_parts(sequences, traits_.heads, traits_.head_dim))};
 }
 
 template <class T>
@@ -58,9 +57,39 @@ void CudaForward<T>::project_qkv(const T* x, const AttentionWeights& w) {
   linear<T>(w.v, x, hidden, v_);
 }
 
+// Norms, rotation and cache: in one kernel where a head fits it.
+template <class T>
+void CudaForward<T>::finish_qkv(size_t index, const PagedKv& kv) {
+  const AttentionWeights& w = weights_.layers[index].attention;
+  const LayerTraits& layer = traits_.layers[index];
+  const gpu::KvWriteArgs<T> write{.keys = k_.data,
+                                  .key_stride = k_.stride,
+                                  .values = v_.data,
+                                  .value_stride = v_.stride,
+                                  .kv = kv,
+                                  .batch = inputs_.attention()};
+  const bool by_head = traits_.qk_norm && !traits_.qk_norm_whole;
+  const gpu::FinishQkvArgs<T> args{.q = q_.data,
+                                   .q_stride = q_.stride,
+                                   .heads = traits_.heads,
+                                   .write = write,
+                                   .q_norm = by_head ? w.q_norm.weight : nullptr,
+                                   .k_norm = by_head ? w.k_norm.weight : nullptr,
+                                   .eps = traits_.norm_eps,
+                                   .weight_offset = traits_.norm_weight_offset,
+                                   .turns = layer.rotate ? turns(layer.local_rope) : gpu::RopeTurns{}};
+  const bool fits = gpu::finish_qkv_fits(args);
+  if (traits_.qk_norm_whole || (traits_.qk_norm && !fits)) normalize_qk(w);
+  if (fits) return gpu::finish_qkv(args, stream());
+  if (layer.rotate) {
+    rotate(q_, traits_.heads, traits_.head_dim, layer.local_rope);
+    rotate(k_, traits_.kv_heads, traits_.head_dim, layer.local_rope);
+  }
+  gpu::write_kv<T>(write, stream());
+}
+
 template <class T>
 void CudaForward<T>::normalize_qk(const AttentionWeights& w) {
-  if (!traits_.qk_norm && !traits_.qk_norm_whole) return;
   const auto normalize = [&](const Rows& rows, int64_t heads, const Norm& norm) {
     const bool whole = traits_.qk_norm_whole;
     const int64_t dim = traits_.head_dim;
@@ -82,23 +111,30 @@ void CudaForward<T>::normalize_qk(const AttentionWeights& w) {
 }
 
 template <class T>
-void CudaForward<T>::rotate(const Rows& rows, int64_t heads, int64_t head_stride, bool local) {
+gpu::RopeTurns CudaForward<T>::turns(bool local) const {
   const RopeTraits& rope = local ? traits_.local_rope : traits_.rope;
   const DeviceRope& tables = local ? device_.local_rope() : device_.rope();
-  for (const StepInputs::RopeGroup& group : inputs_.rope_groups()) {
-    const bool is_long = group.is_long && !rope.long_inv_freq.empty();
-    gpu::rope<T>({.x = rows.data + group.begin * rows.stride,
-                  .token_stride = rows.stride,
-                  .head_stride = head_stride,
-                  .tokens = group.count,
-                  .heads = heads,
-                  .positions = inputs_.positions() + group.begin,
-                  .inv_freq = is_long ? tables.long_inv_freq : tables.inv_freq,
-                  .half = std::ssize(is_long ? rope.long_inv_freq : rope.inv_freq),
-                  .magnitude = is_long ? rope.long_magnitude : rope.magnitude,
-                  .layout = rope.layout},
-                 stream());
-  }
+  CHEETAH_ASSERT(rope.long_inv_freq.empty() || rope.long_inv_freq.size() == rope.inv_freq.size(),
+                 "both frequencies turn the same pairs");
+  return {.inv_freq = tables.inv_freq,
+          .long_inv_freq = rope.long_inv_freq.empty() ? nullptr : tables.long_inv_freq,
+          .uses_long = inputs_.uses_long_rope(),
+          .half = std::ssize(rope.inv_freq),
+          .magnitude = rope.magnitude,
+          .long_magnitude = rope.long_magnitude,
+          .layout = rope.layout};
+}
+
+template <class T>
+void CudaForward<T>::rotate(const Rows& rows, int64_t heads, int64_t head_stride, bool local) {
+  gpu::rope<T>({.x = rows.data,
+                .token_stride = rows.stride,
+                .head_stride = head_stride,
+                .tokens = rows_,
+                .heads = heads,
+                .positions = inputs_.positions(),
+                .turns = turns(local)},
+               stream());
 }
 
 template <class T>

@@ -1,7 +1,6 @@
 #include "model/cuda/cuda_forward.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
 #include "gpu/nvtx.h"
@@ -14,12 +13,53 @@ namespace cheetah {
 template <class T>
 void CudaForward<T>::run(const ForwardBatch& batch, KvPool& pool, std::span<float> logits) {
   const gpu::NvtxRange range("forward");
-  inputs_.load(batch, traits_);
+  load(batch, pool);
+  if (batch.tokens.empty()) return;
+  compute(pool);
+  fetch_outputs(batch, logits);
+}
+
+template <class T>
+void CudaForward<T>::load(const ForwardBatch& batch, KvPool& pool) {
+  shape_ = decode_shape(batch);
+  inputs_.load(batch, traits_, shape_);
+  if (!shape_) return;
+  graphs_.count_rows(std::ssize(batch.tokens), *shape_);
+  forget_graphs_of_other_memory(pool);
+}
+
+// From the inputs to logits_ and hidden_ on the device.
+template <class T>
+void CudaForward<T>::compute(KvPool& pool) {
+  if (!shape_ || !graphs_.seen_before(*shape_)) return launch_step(pool);
+  const gpu::Graph* graph = graphs_.find(*shape_);
+  if (!graph) graph = &graphs_.add(*shape_, gpu::Graph::record(stream(), [&] { launch_step(pool); }));
+  graph->launch(stream());
+}
+
+template <class T>
+void CudaForward<T>::launch_step(KvPool& pool) {
   rows_ = inputs_.attention().rows;
-  if (rows_ == 0) return;
   embed_tokens();
-  for (size_t i = 0; i < traits_.layers.size(); ++i) run_layer(i, batch, pool.layer(static_cast<int64_t>(i)));
-  write_outputs(batch, logits);
+  for (size_t i = 0; i < traits_.layers.size(); ++i) run_layer(i, pool.layer(static_cast<int64_t>(i)));
+  compute_outputs();
+}
+
+// A graph holds pointers: into scratch memory, the inputs and the cache.
+template <class T>
+void CudaForward<T>::forget_graphs_of_other_memory(KvPool& pool) {
+  std::vector<const std::byte*> cache;
+  for (size_t i = 0; i < traits_.layers.size(); ++i) {
+    const PagedKv kv = pool.layer(static_cast<int64_t>(i));
+    cache.push_back(kv.keys);
+    cache.push_back(kv.values);
+  }
+  const int64_t moves = moves_ + inputs_.moves();
+  if (moves == recorded_moves_ && cache == recorded_cache_) return;
+  if (graphs_.size() > 0) stream().wait();  // one of them may be running
+  graphs_.clear();
+  recorded_moves_ = moves;
+  recorded_cache_ = std::move(cache);
 }
 
 template <class T>
@@ -33,46 +73,48 @@ void CudaForward<T>::embed_tokens() {
                  .y = x_,
                  .y_stride = hidden},
                 stream());
-  if (!traits_.learned_positions) return;
-  T* places = take(branch_, rows_ * hidden);
-  gpu::embed<T>({.table = weights_.positions,
-                 .ids = inputs_.positions(),
-                 .count = rows_,
-                 .y = places,
-                 .y_stride = hidden},
-                stream());
-  gpu::add_scaled(places, 1.f, x_, rows_ * hidden, stream());
+  if (traits_.learned_positions) {
+    T* places = take(branch_, rows_ * hidden);
+    gpu::embed<T>({.table = weights_.positions,
+                   .ids = inputs_.positions(),
+                   .count = rows_,
+                   .y = places,
+                   .y_stride = hidden},
+                  stream());
+    gpu::add_scaled(places, 1.f, x_, rows_ * hidden, stream());
+  }
+  enter(traits_.pre_norm ? &weights_.layers.front().attention_in : nullptr);
 }
 
 template <class T>
-void CudaForward<T>::run_layer(size_t index, const ForwardBatch& batch, const PagedKv& kv) {
+void CudaForward<T>::run_layer(size_t index, const PagedKv& kv) {
   const LayerWeights& w = weights_.layers[index];
-  const int64_t hidden = traits_.hidden;
-  T* scratch = take(normed_, rows_ * hidden);
-  const T* in = traits_.pre_norm ? normed(w.attention_in, x_, scratch) : x_;
+  const int64_t hidden = traits_.hidden, width = w.attention.o.w.cols;
+  const bool is_last = index + 1 == traits_.layers.size(), adds = adds_branches_directly();
   if (traits_.has_mla)
-    attend_latent(in, index, kv);
+    attend_latent(in_, index, kv);
   else
-    attend(in, index, kv);
-  const int64_t width = w.attention.o.w.cols;
+    attend(in_, index, kv);
   // Past the last layer's attention only rows whose outputs are wanted matter.
-  if (index + 1 == traits_.layers.size()) pick_rows(batch, width);
+  if (is_last && !inputs_.wants_all_rows()) pick_rows(width);
   if (rows_ == 0) return;
-  T* branch = take(branch_, rows_ * hidden);
-  linear<T>(w.attention.o, attended_, width, {branch, hidden});
-  add_residual(w.attention_out);
+  T* into = adds ? x_ : take(branch_, rows_ * hidden);
+  linear<T>(w.attention.o, attended_, width, {into, hidden}, {.adds = adds});
+  join_branch(w.attention_out, traits_.pre_norm ? &w.mlp_in : nullptr);
 
-  in = traits_.pre_norm ? normed(w.mlp_in, x_, scratch) : x_;
   if (traits_.layers[index].moe)
-    run_moe(index, in, branch);
+    run_moe(index, in_, into, adds);
   else
-    run_mlp(w.mlp, in, branch);
-  add_residual(w.mlp_out);
+    run_mlp(w.mlp, in_, into, adds);
+  const Norm* next = is_last            ? &weights_.final_norm
+                     : traits_.pre_norm ? &weights_.layers[index + 1].attention_in
+                                        : nullptr;
+  join_branch(w.mlp_out, next);
 }
 
 template <class T>
-void CudaForward<T>::pick_rows(const ForwardBatch& batch, int64_t attended_width) {
-  const int64_t count = std::ssize(batch.logit_rows) + std::ssize(batch.hidden_rows);
+void CudaForward<T>::pick_rows(int64_t attended_width) {
+  const int64_t count = inputs_.num_logits() + inputs_.num_hidden();
   const auto pick = [&](const T* from, DeviceScratch& into, int64_t width) {
     T* picked = take(into, count * width);
     gpu::copy_rows<T, T>({.x = from,
@@ -90,44 +132,69 @@ void CudaForward<T>::pick_rows(const ForwardBatch& batch, int64_t attended_width
   rows_ = count;
 }
 
-// x += scale * norm(branch)
+// x_ goes on, normalized where there is a norm.
 template <class T>
-void CudaForward<T>::add_residual(const Norm& out_norm) {
-  T* branch = take(branch_, rows_ * traits_.hidden);
-  if (traits_.post_norm) normed(out_norm, branch, branch);
-  gpu::add_scaled(branch, traits_.residual_scale, x_, rows_ * traits_.hidden, stream());
+void CudaForward<T>::enter(const Norm* norm) {
+  in_ = norm ? normed(*norm, x_, take(normed_, rows_ * traits_.hidden)) : x_;
+}
+
+// x += scale * norm(branch), unless the branch is in x already; then on to the next part.
+template <class T>
+void CudaForward<T>::join_branch(const Norm& out_norm, const Norm* next) {
+  if (adds_branches_directly()) return enter(next);
+  const int64_t count = rows_ * traits_.hidden;
+  T* y = next ? take(normed_, count) : nullptr;
+  gpu::add_and_norm<T>({.branch = take(branch_, count),
+                        .x = x_,
+                        .y = y,
+                        .rows = rows_,
+                        .cols = traits_.hidden,
+                        .centered = traits_.norm != NormKind::kRms,
+                        .post_norm = traits_.post_norm,
+                        .branch_weight = out_norm.weight,
+                        .branch_bias = out_norm.bias,
+                        .scale = traits_.residual_scale,
+                        .weight = next ? next->weight : nullptr,
+                        .bias = next ? next->bias : nullptr,
+                        .eps = traits_.norm_eps,
+                        .weight_offset = traits_.norm_weight_offset},
+                       stream());
+  in_ = next ? y : x_;
+}
+
+// in_ holds the wanted rows after the final norm.
+template <class T>
+void CudaForward<T>::compute_outputs() {
+  if (rows_ == 0) return;
+  const int64_t hidden = traits_.hidden, num_logits = inputs_.num_logits() * traits_.vocab;
+  rows_ = inputs_.num_logits();
+  if (inputs_.num_hidden() > 0)
+    gpu::copy_rows<T, float>({.x = in_ + rows_ * hidden,
+                              .x_stride = hidden,
+                              .y = take<float>(hidden_, inputs_.num_hidden() * hidden),
+                              .y_stride = hidden,
+                              .rows = inputs_.num_hidden(),
+                              .cols = hidden},
+                             stream());
+  if (num_logits == 0) return;
+  float* computed = take<float>(logits_, num_logits);
+  linear<float>(weights_.head, in_, hidden, {computed, traits_.vocab});
+  if (traits_.logit_scale != 1.f || traits_.logit_soft_cap != 0.f)
+    gpu::finish_logits(computed, num_logits, traits_.logit_scale, traits_.logit_soft_cap, stream());
 }
 
 template <class T>
-void CudaForward<T>::write_outputs(const ForwardBatch& batch, std::span<float> logits) {
-  if (rows_ == 0) return;
-  const int64_t hidden = traits_.hidden, num_logits = std::ssize(batch.logit_rows) * traits_.vocab;
-  const int64_t num_hidden = std::ssize(batch.hidden_rows) * hidden;
+void CudaForward<T>::fetch_outputs(const ForwardBatch& batch, std::span<float> logits) {
+  const int64_t num_logits = std::ssize(batch.logit_rows) * traits_.vocab;
+  const int64_t num_hidden = std::ssize(batch.hidden_rows) * traits_.hidden;
   CHEETAH_ASSERT(std::ssize(logits) >= num_logits, "room for the logits");
   CHEETAH_ASSERT(std::ssize(batch.hidden) >= num_hidden, "room for the hidden states");
-  const T* x = normed(weights_.final_norm, x_, take(normed_, rows_ * hidden));
-  rows_ = std::ssize(batch.logit_rows);
   constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
   if (host_logits_.size() < (num_logits + num_hidden) * kFloat)
     host_logits_ = gpu::PinnedBuffer((num_logits + num_hidden) * kFloat);
   auto* staged = host_logits_.as<float>();
-  if (num_hidden > 0) {
-    float* wide = take<float>(hidden_, num_hidden);
-    gpu::copy_rows<T, float>({.x = x + rows_ * hidden,
-                              .x_stride = hidden,
-                              .y = wide,
-                              .y_stride = hidden,
-                              .rows = std::ssize(batch.hidden_rows),
-                              .cols = hidden},
-                             stream());
-    gpu::copy_to_host(staged + num_logits, wide, num_hidden * kFloat, stream());
-  }
-  if (num_logits > 0) {
-    float* computed = take<float>(logits_, num_logits);
-    linear<float>(weights_.head, x, hidden, {computed, traits_.vocab});
-    gpu::finish_logits(computed, num_logits, traits_.logit_scale, traits_.logit_soft_cap, stream());
-    gpu::copy_to_host(staged, computed, num_logits * kFloat, stream());
-  }
+  gpu::copy_to_host(staged, logits_.as<float>(), num_logits * kFloat, stream());
+  gpu::copy_to_host(staged + num_logits, hidden_.as<float>(), num_hidden * kFloat, stream());
   stream().wait();
   std::copy_n(staged, num_logits, logits.data());
   std::copy_n(staged + num_logits, num_hidden, batch.hidden.data());
@@ -135,12 +202,16 @@ void CudaForward<T>::write_outputs(const ForwardBatch& batch, std::span<float> l
 
 template <class T>
 template <class Y>
-void CudaForward<T>::linear(const Linear& layer, const T* x, int64_t x_stride, DeviceRows<Y> y) {
+void CudaForward<T>::linear(const Linear& layer, const T* x, int64_t x_stride, DeviceRows<Y> y,
+                            Finish finish) {
   gpu::gemm<T, Y>({.x = x,
                    .x_stride = x_stride,
                    .m = rows_,
                    .w = layer.w,
                    .bias = layer.bias,
+                   .gated = finish.gated,
+                   .residual = finish.adds ? y.data : nullptr,
+                   .residual_stride = y.stride,
                    .y = y.data,
                    .y_stride = y.stride},
                   stream());
@@ -167,8 +238,10 @@ const T* CudaForward<T>::normed(const Norm& norm, const T* x, T* y) {
 
 template class CudaForward<float>;
 template class CudaForward<Bf16>;
-template void CudaForward<float>::linear<float>(const Linear&, const float*, int64_t, DeviceRows<float>);
-template void CudaForward<Bf16>::linear<float>(const Linear&, const Bf16*, int64_t, DeviceRows<float>);
-template void CudaForward<Bf16>::linear<Bf16>(const Linear&, const Bf16*, int64_t, DeviceRows<Bf16>);
+template void CudaForward<float>::linear<float>(const Linear&, const float*, int64_t, DeviceRows<float>,
+                                                Finish);
+template void CudaForward<Bf16>::linear<float>(const Linear&, const Bf16*, int64_t, DeviceRows<float>,
+                                               Finish);
+template void CudaForward<Bf16>::linear<Bf16>(const Linear&, const Bf16*, int64_t, DeviceRows<Bf16>, Finish);
 
 }  // namespace cheetah

@@ -1,19 +1,26 @@
 #pragma once
 // The one transformer on a CUDA device: forward.h's steps, in T = float (exact) or Bf16 (native) activations.
 #include "kernels/moe/moe_cuda.h"
+#include "kernels/rope/rope_cuda.h"
 #include "model/cuda/device_weights.h"
+#include "model/cuda/step_graphs.h"
 #include "model/cuda/step_inputs.h"
 
 namespace cheetah {
 
-// Device memory that only ever grows. Growing forgets the contents.
+// Device memory that only ever grows. Growing forgets the contents; new memory is zero, so that rows that
+// only fill up a step hold numbers.
 class DeviceScratch {
  public:
+  // Tells whether it grew.
+  bool reserve(int64_t bytes, const DevicePlace& place) {
+    if (buffer_.size() >= bytes) return false;
+    buffer_ = place.memory.allocate(gpu::ArenaKind::kWorkspace, bytes, place.stream);
+    gpu::fill_bytes(buffer_.data(), 0, bytes, place.stream);
+    return true;
+  }
   template <class T>
-  T* take(int64_t count, const DevicePlace& place) {
-    const auto bytes = count * static_cast<int64_t>(sizeof(T));
-    if (buffer_.size() < bytes)
-      buffer_ = place.memory.allocate(gpu::ArenaKind::kWorkspace, bytes, place.stream);
+  T* as() const {
     return buffer_.as<T>();
   }
 
@@ -27,48 +34,72 @@ struct DeviceRows {
   int64_t stride = 0;  // elements between rows
 };
 
+// What a product does with its sums besides storing them.
+struct Finish {
+  bool gated = false;  // silu(first half) * second half
+  bool adds = false;   // to what is there
+};
+
 // Owns one runner's activations. Everything runs in one stream; the host waits only for what it asked to get
-// back.
+// back. Plain decode steps are filled up to a shape, recorded the second time it comes and replayed from then
+// on.
 template <class T>
 class CudaForward {
  public:
   CudaForward(const ModelTraits& traits, const DeviceWeights& weights, const DevicePlace& place)
       : traits_(traits), device_(weights), weights_(weights.weights()), place_(place), inputs_(place) {}
   void run(const ForwardBatch& batch, KvPool& pool, std::span<float> logits);
+  const GraphUse& graph_use() const { return graphs_.use(); }
 
  private:
   using Rows = DeviceRows<T>;
 
   // cuda_forward.cpp
+  void load(const ForwardBatch& batch, KvPool& pool);
+  void compute(KvPool& pool);
+  void launch_step(KvPool& pool);
+  void forget_graphs_of_other_memory(KvPool& pool);
   void embed_tokens();
-  void run_layer(size_t index, const ForwardBatch& batch, const PagedKv& kv);
-  void pick_rows(const ForwardBatch& batch, int64_t attended_width);
-  void add_residual(const Norm& out_norm);
-  void write_outputs(const ForwardBatch& batch, std::span<float> logits);
+  void run_layer(size_t index, const PagedKv& kv);
+  void pick_rows(int64_t attended_width);
+  void enter(const Norm* norm);
+  void join_branch(const Norm& out_norm, const Norm* next);
+  void compute_outputs();
+  void fetch_outputs(const ForwardBatch& batch, std::span<float> logits);
   const T* normed(const Norm& norm, const T* x, T* y);
   template <class Y>
-  void linear(const Linear& layer, const T* x, int64_t x_stride, DeviceRows<Y> y);
+  void linear(const Linear& layer, const T* x, int64_t x_stride, DeviceRows<Y> y, Finish finish = {});
+  // A branch goes straight into the residual stream where nothing stands between them.
+  bool adds_branches_directly() const { return !traits_.post_norm && traits_.residual_scale == 1.f; }
 
   // cuda_attention.cpp: from normed rows to attended_, the heads' outputs side by side.
   void attend(const T* x, size_t index, const PagedKv& kv);
   void project_qkv(const T* x, const AttentionWeights& w);
+  void finish_qkv(size_t index, const PagedKv& kv);
   void normalize_qk(const AttentionWeights& w);
+  gpu::RopeTurns turns(bool local) const;
   void rotate(const Rows& rows, int64_t heads, int64_t head_stride, bool local);
+  gpu::AttentionScratch attention_scratch();
   void attend_latent(const T* x, size_t index, const PagedKv& kv);
   Rows project_latent_queries(const T* x, size_t index);
   void per_head(const gpu::WeightMatrices& heads, const Rows& x, int64_t x_step, const Rows& y,
                 int64_t y_step);
   void normalize_part(T* x, int64_t stride, int64_t cols, const Norm& norm);
 
-  // cuda_mlp.cpp: y [rows_, hidden] of x [rows_, hidden].
-  void run_mlp(const MlpWeights& w, const T* x, T* y);
-  void run_moe(size_t index, const T* x, T* y);
+  // cuda_mlp.cpp: y [rows_, hidden] of x [rows_, hidden], stored or added to what is there.
+  void run_mlp(const MlpWeights& w, const T* x, T* y, bool adds);
+  T* run_inner(const MlpWeights& w, const T* x);
+  bool gates_in_product(const MlpWeights& w) const {
+    return w.gate_up.present() && traits_.activation == Activation::kSilu;
+  }
+  void run_moe(size_t index, const T* x, T* y, bool adds);
   void route_tokens(const MoeWeights& w, const T* x);
   T* run_experts(const DeviceLayerTables& tables, const T* x);
 
   template <class Number = T>
   Number* take(DeviceScratch& scratch, int64_t count) {
-    return scratch.take<Number>(count, place_);
+    if (scratch.reserve(count * static_cast<int64_t>(sizeof(Number)), place_)) ++moves_;
+    return scratch.as<Number>();
   }
   float attention_scale(size_t index) const {
     return traits_.attention_scale * traits_.layers[index].attention_factor;
@@ -81,13 +112,20 @@ class CudaForward {
   DevicePlace place_;
   StepInputs inputs_;
 
+  StepGraphs graphs_;
+  std::optional<StepShape> shape_;  // of this step, where it has one
+  int64_t moves_ = 0;               // of scratch memory: recorded pointers are good until the next
+  int64_t recorded_moves_ = 0;      // of scratch memory and inputs, when the graphs were recorded
+  std::vector<const std::byte*> recorded_cache_;
+
   int64_t rows_ = 0;  // rows of x_ now: all tokens, and from the last layer's middle the wanted ones
   DeviceScratch x_buffer_, picked_x_, normed_, qkv_, attended_buffer_, picked_attended_, branch_, inner_;
   DeviceScratch latent_q_, latent_kv_, latent_out_, low_rank_;
   DeviceScratch router_, expert_ids_, expert_weights_, order_buffer_, gathered_, expert_inner_, expert_out_;
-  DeviceScratch logits_, hidden_;
+  DeviceScratch logits_, hidden_, attention_counters_, attention_parts_;
   gpu::PinnedBuffer host_logits_;
   T* x_ = nullptr;         // [rows_, hidden]: the residual stream
+  const T* in_ = nullptr;  // [rows_, hidden]: what the next part of a layer takes
   T* attended_ = nullptr;  // [rows_, attended_width]
   Rows q_, k_, v_;
   gpu::ExpertOrder order_;

@@ -4,45 +4,54 @@
 namespace cheetah {
 
 template <class T>
-void CudaForward<T>::run_mlp(const MlpWeights& w, const T* x, T* y) {
-  const int64_t hidden = traits_.hidden, ffn = w.up.w.rows;
+void CudaForward<T>::run_mlp(const MlpWeights& w, const T* x, T* y, bool adds) {
+  const int64_t ffn = w.up.w.rows;
+  const bool side_by_side = w.gate.present() && !gates_in_product(w);
+  linear<T>(w.down, run_inner(w, x), side_by_side ? 2 * ffn : ffn, {y, traits_.hidden}, {.adds = adds});
+}
+
+// [rows_, ffn]; gate and up stay side by side where one kernel cannot do both.
+template <class T>
+T* CudaForward<T>::run_inner(const MlpWeights& w, const T* x) {
+  const int64_t hidden = traits_.hidden, ffn = w.up.w.rows, stride = 2 * ffn;
+  T* inner = take(inner_, rows_ * stride);
+  if (gates_in_product(w)) {
+    linear<T>(w.gate_up, x, hidden, {inner, ffn}, {.gated = true});
+    return inner;
+  }
   if (!w.gate.present()) {
-    T* inner = take(inner_, rows_ * ffn);
     linear<T>(w.up, x, hidden, {inner, ffn});
     gpu::activate(traits_.activation, inner, rows_ * ffn, stream());
-    linear<T>(w.down, inner, ffn, {y, hidden});
-    return;
+    return inner;
   }
-  const int64_t stride = 2 * ffn;  // gate and up side by side
-  T* gate = take(inner_, rows_ * stride);
   if (w.gate_up.present()) {
-    linear<T>(w.gate_up, x, hidden, {gate, stride});
+    linear<T>(w.gate_up, x, hidden, {inner, stride});
   } else {
-    linear<T>(w.gate, x, hidden, {gate, stride});
-    linear<T>(w.up, x, hidden, {gate + ffn, stride});
+    linear<T>(w.gate, x, hidden, {inner, stride});
+    linear<T>(w.up, x, hidden, {inner + ffn, stride});
   }
   gpu::gated_activation<T>({.kind = traits_.activation,
-                            .gate = gate,
+                            .gate = inner,
                             .gate_stride = stride,
-                            .up = gate + ffn,
+                            .up = inner + ffn,
                             .up_stride = stride,
-                            .y = gate,
+                            .y = inner,
                             .y_stride = stride,
                             .rows = rows_,
                             .cols = ffn},
                            stream());
-  linear<T>(w.down, gate, stride, {y, hidden});
+  return inner;
 }
 
 template <class T>
-void CudaForward<T>::run_moe(size_t index, const T* x, T* y) {
+void CudaForward<T>::run_moe(size_t index, const T* x, T* y, bool adds) {
   const MoeWeights& w = weights_.layers[index].moe;
   const int64_t hidden = traits_.hidden;
   route_tokens(w, x);
   const T* out = run_experts(device_.tables(index), x);
   if (traits_.moe.shared_hidden > 0)
-    run_mlp(w.shared, x, y);
-  else
+    run_mlp(w.shared, x, y, adds);
+  else if (!adds)
     gpu::fill_bytes(y, 0, rows_ * hidden * static_cast<int64_t>(sizeof(T)), stream());
   gpu::combine_experts<T>({.out = out,
                            .row_of = order_.row_of,

@@ -96,6 +96,43 @@ TEST(CudaRunner, GivesEachSequenceOfABatchItsOwnLogitsAndHiddenStates) {
   for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 2e-4) << i;
 }
 
+// Steps of one token a sequence, filled up to a recorded shape: sequences come and go, and each step's logits
+// are the CPU's.
+TEST(CudaRunner, RepeatsRecordedDecodeStepsWithOtherSequences) {
+  const auto model =
+      Model::load(std::string(CHEETAH_SOURCE_DIR) + "/tests/models/llama", {.show_progress = false});
+  const ModelTraits& traits = model->traits();
+  constexpr int64_t kSequences = 5, kSteps = 24;
+  std::vector<std::vector<int32_t>> pages;
+  for (int32_t i = 0; i < kSequences; ++i) pages.push_back({2 * i, 2 * i + 1});
+  const auto outputs_of = [&](Runner& runner) {
+    KvPool pool = runner.make_kv_pool(DType::kF32, 2 * kSequences);
+    std::vector<float> all;
+    std::vector<int64_t> lengths(kSequences, 0);
+    for (int64_t step = 0; step < kSteps; ++step) {
+      std::vector<int32_t> tokens;
+      std::vector<AttentionSequence> sequences;
+      std::vector<int64_t> rows;
+      for (size_t i = 0; i < kSequences; ++i) {
+        if ((static_cast<int64_t>(i) + step / 6) % 3 == 0) continue;  // three or four of them take part
+        rows.push_back(std::ssize(tokens));
+        tokens.push_back(static_cast<int32_t>((7 * step + 3 * static_cast<int64_t>(i)) % traits.vocab));
+        sequences.push_back({pages[i], ++lengths[i], rows.back(), 1});
+      }
+      std::vector<float> logits(rows.size() * static_cast<size_t>(traits.vocab), std::nanf(""));
+      runner.forward({.tokens = tokens, .sequences = sequences, .logit_rows = rows}, pool, logits);
+      all.insert(all.end(), logits.begin(), logits.end());
+    }
+    return all;
+  };
+  ThreadPool threads({.num_threads = 1, .pin = false});
+  CpuRunner cpu(*model, {threads, Precision::kExact});
+  const std::vector<float> expected = outputs_of(cpu),
+                           actual = outputs_of(*make_cuda_runner(*model, Precision::kExact));
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 2e-4) << i;
+}
+
 TEST(CudaRunner, RefusesATokenOutsideTheVocabularyAndGoesOn) {
   const auto model =
       Model::load(std::string(CHEETAH_SOURCE_DIR) + "/tests/models/llama", {.show_progress = false});

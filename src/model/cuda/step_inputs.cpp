@@ -8,30 +8,27 @@
 
 namespace cheetah {
 
-void StepInputs::load(const ForwardBatch& batch, const ModelTraits& traits) {
+void StepInputs::load(const ForwardBatch& batch, const ModelTraits& traits,
+                      const std::optional<StepShape>& shape) {
   gather(batch, traits);
-  send();
+  if (shape) fill_up(*shape);
+  send(!traits.rope.long_inv_freq.empty());
 }
 
 void StepInputs::gather(const ForwardBatch& batch, const ModelTraits& traits) {
-  for (auto* list : {&host_positions_, &host_row_sequence_, &host_pages_, &host_wanted_}) list->clear();
+  for (auto* list : {&host_positions_, &host_row_sequence_, &host_long_, &host_wanted_, &host_pages_})
+    list->clear();
   host_sequences_.clear();
-  groups_.clear();
   attention_ = {};
   for (const int32_t token : batch.tokens)
     if (token < 0 || token >= traits.vocab)
       throw Error(format("token id {} is outside the vocabulary of {}", token, traits.vocab));
   host_tokens_.assign(batch.tokens.begin(), batch.tokens.end());
   for (const AttentionSequence& sequence : batch.sequences) add_sequence(sequence, traits);
-  const auto rows = std::ssize(batch.tokens);
-  CHEETAH_ASSERT(std::ssize(host_positions_) == rows, "sequences cover the batch's tokens");
-  for (const auto wanted : {batch.logit_rows, batch.hidden_rows})
-    for (const int64_t row : wanted) {
-      CHEETAH_ASSERT(row >= 0 && row < rows, "a wanted row is in the batch");
-      host_wanted_.push_back(static_cast<int32_t>(row));
-    }
+  CHEETAH_ASSERT(host_positions_.size() == host_tokens_.size(), "sequences cover the batch's tokens");
+  add_wanted(batch);
   attention_.num_sequences = std::ssize(batch.sequences);
-  attention_.rows = rows;
+  attention_.rows = std::ssize(batch.tokens);
 }
 
 void StepInputs::add_sequence(const AttentionSequence& sequence, const ModelTraits& traits) {
@@ -42,9 +39,6 @@ void StepInputs::add_sequence(const AttentionSequence& sequence, const ModelTrai
                        sequence.context_tokens, traits.max_positions));
   const bool is_long =
       !traits.rope.long_inv_freq.empty() && sequence.context_tokens > traits.rope.original_context;
-  if (groups_.empty() || groups_.back().is_long != is_long)
-    groups_.push_back({.begin = sequence.query_begin, .count = 0, .is_long = is_long});
-  groups_.back().count += sequence.query_count;
   const auto index = static_cast<int32_t>(host_sequences_.size());
   host_sequences_.push_back({.context_tokens = static_cast<int32_t>(sequence.context_tokens),
                              .query_begin = static_cast<int32_t>(sequence.query_begin),
@@ -55,41 +49,78 @@ void StepInputs::add_sequence(const AttentionSequence& sequence, const ModelTrai
   for (int64_t i = 0; i < sequence.query_count; ++i) {
     host_positions_.push_back(static_cast<int32_t>(first + i));
     host_row_sequence_.push_back(index);
+    host_long_.push_back(is_long);
   }
   attention_.max_context = std::max(attention_.max_context, sequence.context_tokens);
   attention_.max_queries = std::max(attention_.max_queries, sequence.query_count);
 }
 
-// One block: the sequences, then the lists of numbers.
-void StepInputs::send() {
+void StepInputs::add_wanted(const ForwardBatch& batch) {
+  const auto rows = std::ssize(batch.tokens);
+  num_logits_ = std::ssize(batch.logit_rows);
+  num_hidden_ = std::ssize(batch.hidden_rows);
+  for (const auto wanted : {batch.logit_rows, batch.hidden_rows})
+    for (const int64_t row : wanted) {
+      CHEETAH_ASSERT(row >= 0 && row < rows, "a wanted row is in the batch");
+      host_wanted_.push_back(static_cast<int32_t>(row));
+    }
+  wants_all_ = num_hidden_ == 0 && num_logits_ == rows;
+  for (int64_t i = 0; wants_all_ && i < rows; ++i) wants_all_ = batch.logit_rows[static_cast<size_t>(i)] == i;
+}
+
+// Rows of no token at no position, each in a sequence without queries.
+void StepInputs::fill_up(const StepShape& shape) {
+  for (int64_t row = attention_.rows; row < shape.rows; ++row) {
+    const auto index = static_cast<int32_t>(row);
+    host_tokens_.push_back(-1);
+    host_positions_.push_back(-1);
+    host_row_sequence_.push_back(index);
+    host_long_.push_back(0);
+    host_wanted_.push_back(index);
+    host_sequences_.push_back({.query_begin = index});
+  }
+  attention_.rows = attention_.num_sequences = num_logits_ = shape.rows;
+  attention_.max_context = shape.context;
+}
+
+// One block: the sequences, then the lists of numbers. The pages come last, whose number varies most: all
+// else stays where it is from one step of a shape to the next.
+void StepInputs::send(bool has_long_rope) {
+  constexpr int64_t kLeastBytes = 1 << 20;
+  const auto lists = {&host_tokens_, &host_positions_, &host_row_sequence_,
+                      &host_long_,   &host_wanted_,    &host_pages_};
   const auto sequence_bytes = static_cast<int64_t>(host_sequences_.size() * sizeof(gpu::SequenceEntry));
   int64_t total = sequence_bytes;
-  const auto lists = {&host_tokens_, &host_positions_, &host_row_sequence_, &host_pages_, &host_wanted_};
   for (const auto* list : lists) total += static_cast<int64_t>(list->size() * sizeof(int32_t));
-  sent_.wait();
-  if (staging_.size() < total) {
-    staging_ = gpu::PinnedBuffer(2 * total);
-    device_ = place_.memory.allocate(gpu::ArenaKind::kWorkspace, 2 * total, place_.stream);
+  if (device_.size() < total) {
+    device_ =
+        place_.memory.allocate(gpu::ArenaKind::kWorkspace, std::max(kLeastBytes, 2 * total), place_.stream);
+    ++moves_;
   }
+  Staging& staging = staging_[next_staging_];
+  next_staging_ = (next_staging_ + 1) % staging_.size();
+  staging.sent.wait();
+  if (staging.memory.size() < total) staging.memory = gpu::PinnedBuffer(std::max(kLeastBytes, 2 * total));
   if (total == 0) return;
-  std::memcpy(staging_.data(), host_sequences_.data(), static_cast<size_t>(sequence_bytes));
+  std::memcpy(staging.memory.data(), host_sequences_.data(), static_cast<size_t>(sequence_bytes));
   int64_t at = sequence_bytes;
-  const int32_t* places[5] = {};
+  const int32_t* places[6] = {};
   size_t index = 0;
   for (const auto* list : lists) {
     const auto bytes = static_cast<int64_t>(list->size() * sizeof(int32_t));
-    if (bytes > 0) std::memcpy(staging_.data() + at, list->data(), static_cast<size_t>(bytes));
+    if (bytes > 0) std::memcpy(staging.memory.data() + at, list->data(), static_cast<size_t>(bytes));
     places[index++] = reinterpret_cast<const int32_t*>(device_.data() + at);
     at += bytes;
   }
-  gpu::copy_to_device(device_.data(), staging_.data(), total, place_.stream);
-  sent_.record(place_.stream);
+  gpu::copy_to_device(device_.data(), staging.memory.data(), total, place_.stream);
+  staging.sent.record(place_.stream);
   attention_.sequences = device_.as<gpu::SequenceEntry>();
   tokens_ = places[0];
   attention_.positions = places[1];
   attention_.row_sequence = places[2];
-  attention_.pages = places[3];
+  uses_long_ = has_long_rope ? places[3] : nullptr;
   wanted_rows_ = places[4];
+  attention_.pages = places[5];
 }
 
 }  // namespace cheetah

@@ -1,51 +1,61 @@
 #pragma once
 // What a step tells the device: tokens, positions, sequences and pages, in one copy.
-#include <span>
+#include <array>
+#include <optional>
 #include <vector>
 
 #include "kernels/attention/attention_cuda.h"
-#include "model/model.h"
+#include "model/cuda/step_shape.h"
 
 namespace cheetah {
 
-// Owns the staging memory, reused from step to step.
+// Owns the staging memory, reused from step to step. Two steps may be on their way at once.
 class StepInputs {
  public:
   explicit StepInputs(const DevicePlace& place) : place_(place) {}
 
-  // Neighbouring tokens that turn by the same frequencies.
-  struct RopeGroup {
-    int64_t begin = 0;
-    int64_t count = 0;
-    bool is_long = false;
-  };
-
-  // Checks the batch as the CPU's runner does and sends it on its way. Throws Error for a token outside the
-  // vocabulary or a sequence longer than the model's positions.
-  void load(const ForwardBatch& batch, const ModelTraits& traits);
+  // Checks the batch as the CPU's runner does and sends it on its way, filled up to a shape where one is
+  // given. Throws Error for a token outside the vocabulary or a sequence longer than the model's positions.
+  void load(const ForwardBatch& batch, const ModelTraits& traits, const std::optional<StepShape>& shape);
 
   const int32_t* tokens() const { return tokens_; }
   const int32_t* positions() const { return attention_.positions; }
-  const int32_t* wanted_rows() const {
-    return wanted_rows_;
-  }  // those with logits, then those with hidden states
+  // [rows]: whether a row's sequence outgrew the first frequencies. None where a model has only those.
+  const int32_t* uses_long_rope() const { return uses_long_; }
+  // Those with logits, then those with hidden states.
+  const int32_t* wanted_rows() const { return wanted_rows_; }
+  int64_t num_logits() const { return num_logits_; }
+  int64_t num_hidden() const { return num_hidden_; }
+  bool wants_all_rows() const { return wants_all_; }  // the logits of each row, in order
   const gpu::AttentionBatch& attention() const { return attention_; }
-  std::span<const RopeGroup> rope_groups() const { return groups_; }
+
+  // How often the device's copy moved. It lies still for steps of one shape between two moves.
+  int64_t moves() const { return moves_; }
 
  private:
+  struct Staging {
+    gpu::PinnedBuffer memory;
+    gpu::Event sent;
+  };
   void gather(const ForwardBatch& batch, const ModelTraits& traits);
   void add_sequence(const AttentionSequence& sequence, const ModelTraits& traits);
-  void send();
+  void add_wanted(const ForwardBatch& batch);
+  void fill_up(const StepShape& shape);
+  void send(bool has_long_rope);
 
   DevicePlace place_;
-  std::vector<int32_t> host_tokens_, host_positions_, host_row_sequence_, host_pages_, host_wanted_;
+  std::vector<int32_t> host_tokens_, host_positions_, host_row_sequence_, host_long_, host_wanted_,
+      host_pages_;
   std::vector<gpu::SequenceEntry> host_sequences_;
-  std::vector<RopeGroup> groups_;
-  gpu::PinnedBuffer staging_;
+  std::array<Staging, 2> staging_;
+  size_t next_staging_ = 0;
   gpu::DeviceBuffer device_;
-  gpu::Event sent_;
+  int64_t moves_ = 0;
   const int32_t* tokens_ = nullptr;
+  const int32_t* uses_long_ = nullptr;
   const int32_t* wanted_rows_ = nullptr;
+  int64_t num_logits_ = 0, num_hidden_ = 0;
+  bool wants_all_ = false;
   gpu::AttentionBatch attention_;
 };
 

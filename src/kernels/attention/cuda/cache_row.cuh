@@ -3,6 +3,8 @@
 // (kernels/attention/scaled_row.h).
 #include <cuda_fp16.h>
 
+#include <type_traits>
+
 #include "kernels/attention/attention_cuda.h"
 #include "kernels/cuda/numbers.cuh"
 

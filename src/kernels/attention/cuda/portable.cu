@@ -96,7 +96,7 @@ __global__ __launch_bounds__(kThreads) void attend_row(const AttentionArgs<T> ar
 #pragma unroll
   for (int j = 0; j < kDims; ++j) {
     const int64_t dim = threadIdx.x + j * kThreads;
-    if (dim < kv.value_dim) out[dim] = narrow<T>(sums[j] / total);
+    if (dim < kv.value_dim) out[dim] = narrow<T>(end > 0 ? sums[j] / total : 0.f);  // 0: fills up the batch
   }
 }
 

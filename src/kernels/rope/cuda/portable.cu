@@ -1,8 +1,10 @@
 // (a, b) -> (a cos - b sin, b cos + a sin). One thread a pair, one block a token; sine and cosine are
-// computed once for all heads. bytes  each rotated number read and written once    bound  memory
+// computed once for all heads.
+// bytes  each rotated number read and written once    bound  memory
 #include "gpu/launch.cuh"
+#include "gpu/ptx.cuh"
 #include "kernels/cuda/numbers.cuh"
-#include "kernels/rope/rope_cuda.h"
+#include "kernels/rope/cuda/turn.cuh"
 
 namespace cheetah::gpu {
 namespace {
@@ -11,20 +13,20 @@ constexpr int kThreads = 128;
 
 template <class T>
 __global__ __launch_bounds__(kThreads) void rotate_pairs(const RopeArgs<T> args) {
-  const bool halves = args.layout == RopeLayout::kHalves;
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
+  const int64_t half = args.turns.half;
+  const bool halves = args.turns.layout == RopeLayout::kHalves;
   const auto position = static_cast<float>(args.positions[blockIdx.x]);
-  for (int64_t i = threadIdx.x; i < args.half; i += kThreads) {
-    float sine, cosine;
-    sincosf(__fmul_rn(position, args.inv_freq[i]), &sine, &cosine);  // the angle is rounded, as in training
-    sine *= args.magnitude;
-    cosine *= args.magnitude;
+  for (int64_t i = threadIdx.x; i < half; i += kThreads) {
+    const float2 turn = turn_of(args.turns, blockIdx.x, position, i);
     T* x = args.x + blockIdx.x * args.token_stride;
     for (int64_t head = blockIdx.y; head < args.heads; head += gridDim.y) {
       T& first = x[head * args.head_stride + (halves ? i : 2 * i)];
-      T& second = x[head * args.head_stride + (halves ? i + args.half : 2 * i + 1)];
-      const float a = widen(first), b = widen(second);
-      first = narrow<T>(a * cosine - b * sine);
-      second = narrow<T>(b * cosine + a * sine);
+      T& second = x[head * args.head_stride + (halves ? i + half : 2 * i + 1)];
+      const float2 result = turned(widen(first), widen(second), turn);
+      first = narrow<T>(result.x);
+      second = narrow<T>(result.y);
     }
   }
 }
@@ -34,11 +36,12 @@ __global__ __launch_bounds__(kThreads) void rotate_pairs(const RopeArgs<T> args)
 template <class T>
 void rope(const RopeArgs<T>& args, Stream& stream) {
   constexpr int64_t kHeadsEach = 8;
-  if (args.half == 0) return;
+  if (args.turns.half == 0) return;
   launch({.kernel = "rope",
           .grid = {args.tokens, (args.heads + kHeadsEach - 1) / kHeadsEach},
           .block = {kThreads},
-          .numbers = {args.tokens, args.heads, args.half}},
+          .overlaps_previous = true,
+          .numbers = {args.tokens, args.heads, args.turns.half}},
          stream, rotate_pairs<T>, args);
 }
 
