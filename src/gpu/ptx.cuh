@@ -46,6 +46,23 @@ __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
 inline constexpr uint64_t kEvictFirst = 0x12F0000000000000;
 inline constexpr uint64_t kEvictLast = 0x14F0000000000000;
 
+// Neighbouring bytes into shared memory: addresses and count are multiples of 16.
+__device__ inline void copy_bytes(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+          shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+// The same into every block of the cluster named in mask, at the same place, with the bytes to each one's barrier.
+__device__ inline void copy_bytes_to_cluster(void* to, const void* from, uint32_t bytes, uint64_t* barrier,
+                                             uint16_t mask) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], "
+      "%4;" ::"r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier)), "h"(mask)
+      : "memory");
+}
 // A box of a tensor map into shared memory; the barrier gets its bytes. Coordinates: innermost first.
 __device__ inline void copy_box_2d(void* to, const gpu::TensorMap* map, int x, int y, uint64_t* barrier,
                                    uint64_t policy) {
