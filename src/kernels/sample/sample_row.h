@@ -25,15 +25,15 @@ struct GeneratedToken {
 struct SampleRow {
   int64_t logits = 0;  // which row of logits; several may choose from one
   SamplingParams sampling;
-  double uniform = 0;                         // [0, 1): what the request's random stream has at this token
-  std::span<const int32_t> history;           // before the last token: the one whose logits these are
-  int64_t num_generated = 0;                  // of history and the last token, how many at the end were generated
-  float typical_p = 1.f;                      // below 1: not on a device
+  double uniform = 0;                // [0, 1): what the request's random stream has at this token
+  std::span<const int32_t> history;  // before the last token: the one whose logits these are
+  int64_t num_generated = 0;         // of history and the last token, how many at the end were generated
+  float typical_p = 1.f;             // below 1: not on a device
   std::span<const std::pair<int32_t, float>> logit_bias;
-  std::span<const int32_t> allowed_ids;       // empty: all
-  std::span<const uint64_t> mask;             // bit id: allowed; empty: all
+  std::span<const int32_t> allowed_ids;  // empty: all
+  std::span<const uint64_t> mask;        // bit id: allowed; empty: all
   std::span<const int32_t> forbidden_ids;
-  int top_logprobs = -1;                      // -1: no logprobs; else the token's own and so many of the best
+  int top_logprobs = -1;  // -1: no logprobs; else the token's own and so many of the best
 
   bool penalizes() const {
     return sampling.repetition_penalty != 1.f || sampling.frequency_penalty != 0.f ||

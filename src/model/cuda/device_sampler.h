@@ -1,0 +1,50 @@
+#pragma once
+// Chooses tokens on the device.
+#include <array>
+#include <vector>
+
+#include "kernels/sample/sample_cuda.h"
+#include "model/model.h"
+
+namespace cheetah {
+
+// Owns the rules' way to the device and the kernels' scratch, reused from step to step. Two steps may be on
+// their way at once; their results are read in the stream before the next one's kernels run.
+class DeviceSampler {
+ public:
+  DeviceSampler(const DevicePlace& place, int64_t vocab) : place_(place), vocab_(vocab) {}
+
+  static bool can_choose(const SampleRow& row) { return !row.keeps_typical(); }
+
+  // On the device, of the step whose rows are chosen from.
+  struct Source {
+    const float* logits = nullptr;          // [logit_rows, vocab]
+    const int32_t* tokens = nullptr;        // of the batch
+    std::span<const int64_t> logit_rows{};  // on the host: of tokens
+  };
+  // Chooses into ids [rows]. Everything is copied when it returns; waits for nothing that runs now.
+  void run(std::span<const SampleRow> rows, const Source& source, int32_t* ids);
+  const gpu::SampleOutcome* outcomes() const { return outcomes_.as<gpu::SampleOutcome>(); }  // [rows]
+
+ private:
+  struct Staging {
+    gpu::PinnedBuffer memory;
+    gpu::Event sent;
+  };
+  void send(gpu::SampleArgs& args);
+  void reserve(gpu::SampleArgs& args);
+  gpu::DeviceBuffer& grow(gpu::DeviceBuffer& buffer, int64_t bytes);
+
+  DevicePlace place_;
+  int64_t vocab_;
+  gpu::SamplePlan plan_;
+  std::vector<int32_t> logit_rows_;
+  std::array<Staging, 2> staging_;
+  size_t next_staging_ = 0;
+  gpu::DeviceBuffer lists_, changed_, parts_, totals_, arrivals_, outcomes_;
+};
+
+// A row of outcomes as runners report it.
+void read_outcome(const gpu::SampleOutcome& outcome, SampledToken& sampled);
+
+}  // namespace cheetah
