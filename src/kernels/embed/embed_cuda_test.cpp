@@ -47,5 +47,26 @@ TYPED_TEST(EmbedCuda, WidensTheRowsOfEveryWeightTypeExactly) {
   }
 }
 
+TYPED_TEST(EmbedCuda, TakesIdsThatTheDeviceChose) {
+  DeviceCase device;
+  const std::vector<float> table = {1, 2, 3, 4, 5, 6, 7, 8};
+  int32_t* ids = device.upload(std::vector<int32_t>{3, 99, 0});
+  TypeParam* y = device.poisoned<TypeParam>(6);
+  embed<TypeParam>({.table = {.dtype = DType::kF32,
+                              .rows = 4,
+                              .cols = 2,
+                              .data = reinterpret_cast<std::byte*>(device.upload(table))},
+                    .ids = ids,
+                    .fed = device.upload(std::vector<int32_t>{-1, 1, -1}),
+                    .fed_ids = device.upload(std::vector<int32_t>{0, 2}),
+                    .chosen = ids,
+                    .count = 3,
+                    .y = y,
+                    .y_stride = 2},
+                   device.stream());
+  EXPECT_EQ(device.take(y, 6), (std::vector<float>{7, 8, 5, 6, 1, 2}));
+  EXPECT_EQ(device.download(ids, 3), (std::vector<int32_t>{3, 2, 0}));
+}
+
 }  // namespace
 }  // namespace cheetah::gpu

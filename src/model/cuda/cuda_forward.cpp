@@ -12,17 +12,28 @@ namespace cheetah {
 
 template <class T>
 void CudaForward<T>::run(const ForwardBatch& batch, KvPool& pool, std::span<float> logits) {
-  const gpu::NvtxRange range("forward");
-  load(batch, pool);
-  if (batch.tokens.empty()) return;
-  compute(pool);
-  fetch_outputs(batch, logits);
+  start(batch, {}, pool);
+  if (!batch.tokens.empty()) fetch_outputs(batch, logits);
 }
 
 template <class T>
-void CudaForward<T>::load(const ForwardBatch& batch, KvPool& pool) {
+void CudaForward<T>::start(const ForwardBatch& batch, std::span<const FedToken> fed, KvPool& pool) {
+  const gpu::NvtxRange range("step");
+  load(batch, fed, pool);
+  if (!batch.tokens.empty()) compute(pool);
+}
+
+template <class T>
+int32_t* CudaForward<T>::sampled_ids(int64_t count) {
+  constexpr int64_t kLeast = 1024;
+  return take<int32_t>(sampled_ids_, std::max(kLeast, count));
+}
+
+template <class T>
+void CudaForward<T>::load(const ForwardBatch& batch, std::span<const FedToken> fed, KvPool& pool) {
   shape_ = decode_shape(batch);
-  inputs_.load(batch, traits_, shape_);
+  sampled_ids(0);
+  inputs_.load(batch, traits_, fed, shape_);
   if (!shape_) return;
   graphs_.count_rows(std::ssize(batch.tokens), *shape_);
   forget_graphs_of_other_memory(pool);
@@ -68,6 +79,9 @@ void CudaForward<T>::embed_tokens() {
   x_ = take(x_buffer_, rows_ * hidden);
   gpu::embed<T>({.table = weights_.embedding,
                  .ids = inputs_.tokens(),
+                 .fed = inputs_.fed(),
+                 .fed_ids = sampled_ids_.as<int32_t>(),
+                 .chosen = inputs_.tokens(),
                  .count = rows_,
                  .scale = traits_.embedding_scale,
                  .y = x_,

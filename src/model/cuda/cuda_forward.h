@@ -49,13 +49,21 @@ class CudaForward {
   CudaForward(const ModelTraits& traits, const DeviceWeights& weights, const DevicePlace& place)
       : traits_(traits), device_(weights), weights_(weights.weights()), place_(place), inputs_(place) {}
   void run(const ForwardBatch& batch, KvPool& pool, std::span<float> logits);
+
+  // Sends a step on its way; what it computes is on the device once the stream has got there. Rows that are
+  // fed take their token from sampled_ids().
+  void start(const ForwardBatch& batch, std::span<const FedToken> fed, KvPool& pool);
+  const float* logits() const { return logits_.as<float>(); }  // [logit rows, vocab]
+  const float* hidden() const { return hidden_.as<float>(); }  // [hidden rows, hidden]
+  const int32_t* tokens() const { return inputs_.tokens(); }   // [rows]
+  int32_t* sampled_ids(int64_t count);  // room for what is chosen from the step's logits
   const GraphUse& graph_use() const { return graphs_.use(); }
 
  private:
   using Rows = DeviceRows<T>;
 
   // cuda_forward.cpp
-  void load(const ForwardBatch& batch, KvPool& pool);
+  void load(const ForwardBatch& batch, std::span<const FedToken> fed, KvPool& pool);
   void compute(KvPool& pool);
   void launch_step(KvPool& pool);
   void forget_graphs_of_other_memory(KvPool& pool);
@@ -122,7 +130,7 @@ class CudaForward {
   DeviceScratch x_buffer_, picked_x_, normed_, qkv_, attended_buffer_, picked_attended_, branch_, inner_;
   DeviceScratch latent_q_, latent_kv_, latent_out_, low_rank_;
   DeviceScratch router_, expert_ids_, expert_weights_, order_buffer_, gathered_, expert_inner_, expert_out_;
-  DeviceScratch logits_, hidden_, attention_counters_, attention_parts_;
+  DeviceScratch logits_, hidden_, sampled_ids_, attention_counters_, attention_parts_;
   gpu::PinnedBuffer host_logits_;
   T* x_ = nullptr;         // [rows_, hidden]: the residual stream
   const T* in_ = nullptr;  // [rows_, hidden]: what the next part of a layer takes

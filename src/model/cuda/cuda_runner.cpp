@@ -1,7 +1,6 @@
 #include "model/cuda/cuda_runner.h"
 
-#include "model/cuda/cuda_forward.h"
-#include "model/host_steps.h"
+#include "model/cuda/cuda_steps.h"
 
 namespace cheetah {
 namespace {
@@ -16,7 +15,8 @@ class CudaRunner final : public Runner {
         memory_(device),
         stream_(device),
         weights_(model.weights(), traits_, place()),
-        forward_(traits_, weights_, place()) {}
+        forward_(traits_, weights_, place()),
+        steps_(traits_, forward_, stream_) {}
 
   void forward(const ForwardBatch& batch, KvPool& pool, std::span<float> logits) override {
     gpu::use_device(stream_.device().index);
@@ -25,10 +25,15 @@ class CudaRunner final : public Runner {
   KvPool make_kv_pool(DType dtype, int64_t num_pages, int64_t page_tokens) override {
     return KvPool(traits_, dtype, num_pages, page_tokens, place());
   }
+  int64_t max_steps_in_flight() const override { return CudaSteps<T>::kMaxInFlight; }
   StepTicket submit(const ForwardBatch& batch, const StepExtras& extras, KvPool& pool) override {
-    return steps_.submit(*this, batch, extras, pool);
+    gpu::use_device(stream_.device().index);
+    return steps_.submit(batch, extras, pool);
   }
-  StepResult wait(StepTicket ticket) override { return steps_.wait(ticket); }
+  StepResult wait(StepTicket ticket) override {
+    gpu::use_device(stream_.device().index);
+    return steps_.wait(ticket);
+  }
 
  private:
   DevicePlace place() { return {memory_, stream_}; }
@@ -37,8 +42,7 @@ class CudaRunner final : public Runner {
   gpu::Stream stream_;
   DeviceWeights weights_;
   CudaForward<T> forward_;
-  ThreadPool threads_;
-  HostSteps steps_{traits_, threads_};
+  CudaSteps<T> steps_;
 };
 
 }  // namespace

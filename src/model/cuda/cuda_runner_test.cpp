@@ -133,6 +133,52 @@ TEST(CudaRunner, RepeatsRecordedDecodeStepsWithOtherSequences) {
   for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 2e-4) << i;
 }
 
+// Each step is submitted before the one before it is waited for and takes the token that one chooses.
+TEST(CudaRunner, FeedsEachStepTheTokensOfTheOneBefore) {
+  const auto model =
+      Model::load(std::string(CHEETAH_SOURCE_DIR) + "/tests/models/llama", {.show_progress = false});
+  const std::vector<std::vector<int32_t>> pages = {{0, 3}, {2, 1}};
+  const std::vector<int32_t> prompt = {3, 5, 7, 11};
+  const auto texts_of = [&](Runner& runner, float temperature) {
+    KvPool pool = runner.make_kv_pool(DType::kF32, 4);
+    std::vector<SampleRow> samples(2);
+    for (size_t i = 0; i < 2; ++i) {
+      samples[i].logits = static_cast<int64_t>(i);
+      samples[i].sampling.temperature = temperature;
+    }
+    const auto submit = [&](int64_t step) {  // step 0 is the prompts
+      const int64_t count = step == 0 ? 2 : 1;
+      const std::vector<AttentionSequence> sequences = {{pages[0], 2 + step, 0, count},
+                                                        {pages[1], 2 + step, count, count}};
+      const std::vector<int64_t> rows = {count - 1, 2 * count - 1};
+      const std::vector<FedToken> fed = {{0, 1}, {1, 0}};  // crossed: each goes on with the other's token
+      for (SampleRow& sample : samples) sample.uniform = 0.37 + 0.02 * static_cast<double>(step);
+      return runner.submit({.tokens = std::span(prompt).first(static_cast<size_t>(2 * count)),
+                            .sequences = sequences,
+                            .logit_rows = rows},
+                           {.fed = step == 0 ? std::span<const FedToken>{} : fed, .samples = samples}, pool);
+    };
+    std::vector<int32_t> tokens;
+    const auto wait = [&](StepTicket ticket) {
+      for (const SampledToken& sampled : runner.wait(ticket).sampled) tokens.push_back(sampled.token.id);
+    };
+    StepTicket last = submit(0);
+    for (int64_t step = 1; step < 20; ++step) {
+      if (runner.max_steps_in_flight() == 1) wait(last);
+      const StepTicket next = submit(step);
+      if (runner.max_steps_in_flight() > 1) wait(last);
+      last = next;
+    }
+    wait(last);
+    return tokens;
+  };
+  ThreadPool threads({.num_threads = 1, .pin = false});
+  CpuRunner cpu(*model, {threads, Precision::kExact});
+  const auto cuda = make_cuda_runner(*model, Precision::kExact);
+  for (const float temperature : {0.f, 0.8f})
+    EXPECT_EQ(texts_of(*cuda, temperature), texts_of(cpu, temperature));
+}
+
 TEST(CudaRunner, RefusesATokenOutsideTheVocabularyAndGoesOn) {
   const auto model =
       Model::load(std::string(CHEETAH_SOURCE_DIR) + "/tests/models/llama", {.show_progress = false});

@@ -8,27 +8,35 @@
 
 namespace cheetah {
 
-void StepInputs::load(const ForwardBatch& batch, const ModelTraits& traits,
+void StepInputs::load(const ForwardBatch& batch, const ModelTraits& traits, std::span<const FedToken> fed,
                       const std::optional<StepShape>& shape) {
-  gather(batch, traits);
+  gather(batch, traits, fed);
   if (shape) fill_up(*shape);
   send(!traits.rope.long_inv_freq.empty());
 }
 
-void StepInputs::gather(const ForwardBatch& batch, const ModelTraits& traits) {
+void StepInputs::gather(const ForwardBatch& batch, const ModelTraits& traits, std::span<const FedToken> fed) {
   for (auto* list : {&host_positions_, &host_row_sequence_, &host_long_, &host_wanted_, &host_pages_})
     list->clear();
   host_sequences_.clear();
   attention_ = {};
-  for (const int32_t token : batch.tokens)
-    if (token < 0 || token >= traits.vocab)
-      throw Error(format("token id {} is outside the vocabulary of {}", token, traits.vocab));
-  host_tokens_.assign(batch.tokens.begin(), batch.tokens.end());
+  add_tokens(batch, traits, fed);
   for (const AttentionSequence& sequence : batch.sequences) add_sequence(sequence, traits);
   CHEETAH_ASSERT(host_positions_.size() == host_tokens_.size(), "sequences cover the batch's tokens");
   add_wanted(batch);
   attention_.num_sequences = std::ssize(batch.sequences);
   attention_.rows = std::ssize(batch.tokens);
+}
+
+void StepInputs::add_tokens(const ForwardBatch& batch, const ModelTraits& traits,
+                            std::span<const FedToken> fed) {
+  host_tokens_.assign(batch.tokens.begin(), batch.tokens.end());
+  host_fed_.assign(batch.tokens.size(), -1);
+  for (const FedToken& each : fed)
+    host_fed_[static_cast<size_t>(each.row)] = static_cast<int32_t>(each.sample);
+  for (size_t i = 0; i < host_tokens_.size(); ++i)
+    if (host_fed_[i] < 0 && (host_tokens_[i] < 0 || host_tokens_[i] >= traits.vocab))
+      throw Error(format("token id {} is outside the vocabulary of {}", host_tokens_[i], traits.vocab));
 }
 
 void StepInputs::add_sequence(const AttentionSequence& sequence, const ModelTraits& traits) {
@@ -73,6 +81,7 @@ void StepInputs::fill_up(const StepShape& shape) {
   for (int64_t row = attention_.rows; row < shape.rows; ++row) {
     const auto index = static_cast<int32_t>(row);
     host_tokens_.push_back(-1);
+    host_fed_.push_back(-1);
     host_positions_.push_back(-1);
     host_row_sequence_.push_back(index);
     host_long_.push_back(0);
@@ -87,8 +96,8 @@ void StepInputs::fill_up(const StepShape& shape) {
 // else stays where it is from one step of a shape to the next.
 void StepInputs::send(bool has_long_rope) {
   constexpr int64_t kLeastBytes = 1 << 20;
-  const auto lists = {&host_tokens_, &host_positions_, &host_row_sequence_,
-                      &host_long_,   &host_wanted_,    &host_pages_};
+  const auto lists = {&host_tokens_, &host_fed_,    &host_positions_, &host_row_sequence_,
+                      &host_long_,   &host_wanted_, &host_pages_};
   const auto sequence_bytes = static_cast<int64_t>(host_sequences_.size() * sizeof(gpu::SequenceEntry));
   int64_t total = sequence_bytes;
   for (const auto* list : lists) total += static_cast<int64_t>(list->size() * sizeof(int32_t));
@@ -104,23 +113,24 @@ void StepInputs::send(bool has_long_rope) {
   if (total == 0) return;
   std::memcpy(staging.memory.data(), host_sequences_.data(), static_cast<size_t>(sequence_bytes));
   int64_t at = sequence_bytes;
-  const int32_t* places[6] = {};
+  int32_t* places[7] = {};
   size_t index = 0;
   for (const auto* list : lists) {
     const auto bytes = static_cast<int64_t>(list->size() * sizeof(int32_t));
     if (bytes > 0) std::memcpy(staging.memory.data() + at, list->data(), static_cast<size_t>(bytes));
-    places[index++] = reinterpret_cast<const int32_t*>(device_.data() + at);
+    places[index++] = reinterpret_cast<int32_t*>(device_.data() + at);
     at += bytes;
   }
   gpu::copy_to_device(device_.data(), staging.memory.data(), total, place_.stream);
   staging.sent.record(place_.stream);
   attention_.sequences = device_.as<gpu::SequenceEntry>();
   tokens_ = places[0];
-  attention_.positions = places[1];
-  attention_.row_sequence = places[2];
-  uses_long_ = has_long_rope ? places[3] : nullptr;
-  wanted_rows_ = places[4];
-  attention_.pages = places[5];
+  fed_ = places[1];
+  attention_.positions = places[2];
+  attention_.row_sequence = places[3];
+  uses_long_ = has_long_rope ? places[4] : nullptr;
+  wanted_rows_ = places[5];
+  attention_.pages = places[6];
 }
 
 }  // namespace cheetah

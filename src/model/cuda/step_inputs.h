@@ -16,9 +16,11 @@ class StepInputs {
 
   // Checks the batch as the CPU's runner does and sends it on its way, filled up to a shape where one is
   // given. Throws Error for a token outside the vocabulary or a sequence longer than the model's positions.
-  void load(const ForwardBatch& batch, const ModelTraits& traits, const std::optional<StepShape>& shape);
+  void load(const ForwardBatch& batch, const ModelTraits& traits, std::span<const FedToken> fed,
+            const std::optional<StepShape>& shape);
 
-  const int32_t* tokens() const { return tokens_; }
+  int32_t* tokens() const { return tokens_; }
+  const int32_t* fed() const { return fed_; }  // [rows]: which of the last step's samples, or -1
   const int32_t* positions() const { return attention_.positions; }
   // [rows]: whether a row's sequence outgrew the first frequencies. None where a model has only those.
   const int32_t* uses_long_rope() const { return uses_long_; }
@@ -37,21 +39,23 @@ class StepInputs {
     gpu::PinnedBuffer memory;
     gpu::Event sent;
   };
-  void gather(const ForwardBatch& batch, const ModelTraits& traits);
+  void gather(const ForwardBatch& batch, const ModelTraits& traits, std::span<const FedToken> fed);
+  void add_tokens(const ForwardBatch& batch, const ModelTraits& traits, std::span<const FedToken> fed);
   void add_sequence(const AttentionSequence& sequence, const ModelTraits& traits);
   void add_wanted(const ForwardBatch& batch);
   void fill_up(const StepShape& shape);
   void send(bool has_long_rope);
 
   DevicePlace place_;
-  std::vector<int32_t> host_tokens_, host_positions_, host_row_sequence_, host_long_, host_wanted_,
+  std::vector<int32_t> host_tokens_, host_fed_, host_positions_, host_row_sequence_, host_long_, host_wanted_,
       host_pages_;
   std::vector<gpu::SequenceEntry> host_sequences_;
   std::array<Staging, 2> staging_;
   size_t next_staging_ = 0;
   gpu::DeviceBuffer device_;
   int64_t moves_ = 0;
-  const int32_t* tokens_ = nullptr;
+  int32_t* tokens_ = nullptr;
+  const int32_t* fed_ = nullptr;
   const int32_t* uses_long_ = nullptr;
   const int32_t* wanted_rows_ = nullptr;
   int64_t num_logits_ = 0, num_hidden_ = 0;

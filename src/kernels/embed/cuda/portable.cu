@@ -16,7 +16,9 @@ __global__ __launch_bounds__(kThreads) void embed_rows(const EmbedArgs<T> args, 
                                                        int64_t row_bytes) {
   ptx::launch_dependents();
   ptx::wait_for_dependencies();
-  const int32_t id = args.ids[blockIdx.x];
+  const int32_t fed = args.fed ? args.fed[blockIdx.x] : -1;
+  const int32_t id = fed < 0 ? args.ids[blockIdx.x] : args.fed_ids[fed];
+  if (fed >= 0 && threadIdx.x == 0) args.chosen[blockIdx.x] = id;
   const std::byte* row = args.table.data + id * row_bytes;
   T* y = args.y + blockIdx.x * args.y_stride;
   for (int64_t i = threadIdx.x; i < args.table.cols; i += kThreads)
