@@ -6,43 +6,12 @@
 
 #include "gpu/launch.cuh"
 #include "gpu/ptx.cuh"
-#include "kernels/cuda/pieces.cuh"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/rows.cuh"
 #include "kernels/norm/cuda/rows.h"
 
 namespace cheetah::gpu {
 namespace {
-
-template <class T, int kThreadsInBlock, int kPiecesAThread>
-struct Tile {
-  using Number = T;
-  static constexpr int kThreads = kThreadsInBlock, kPieces = kPiecesAThread, kEach = kPieceNumbers<T>;
-  static constexpr int kMaxCols = kThreads * kPieces * kEach;
-};
-
-template <class Tile>
-struct Row {
-  float numbers[Tile::kPieces * Tile::kEach];
-};
-
-template <class Tile>
-__device__ int column(int piece) {
-  return (piece * Tile::kThreads + static_cast<int>(threadIdx.x)) * Tile::kEach;
-}
-
-template <class Tile>
-__device__ void fetch(const typename Tile::Number* row, int cols, uint4 (&raw)[Tile::kPieces]) {
-#pragma unroll
-  for (int p = 0; p < Tile::kPieces; ++p)
-    raw[p] = column<Tile>(p) < cols ? *reinterpret_cast<const uint4*>(row + column<Tile>(p)) : uint4{};
-}
-
-template <class Tile>
-__device__ void widen_row(const uint4 (&raw)[Tile::kPieces], Row<Tile>& row) {
-#pragma unroll
-  for (int p = 0; p < Tile::kPieces; ++p)
-    widen_piece<typename Tile::Number>(raw[p], row.numbers + p * Tile::kEach);
-}
 
 // w + offset of this thread's columns; ones without a weight.
 template <class Tile>
@@ -98,15 +67,6 @@ __device__ void apply(Row<Tile>& row, const Row<Tile>& weights, const float* bia
     }
 }
 
-template <class Tile>
-__device__ void store(const Row<Tile>& row, typename Tile::Number* to, int cols) {
-#pragma unroll
-  for (int p = 0; p < Tile::kPieces; ++p)
-    if (column<Tile>(p) < cols)
-      *reinterpret_cast<uint4*>(to + column<Tile>(p)) =
-          narrow_piece<typename Tile::Number>(row.numbers + p * Tile::kEach);
-}
-
 template <class Tile, bool kCentered>
 __global__ __launch_bounds__(Tile::kThreads) void norm_kept_rows(const NormArgs<typename Tile::Number> args) {
   __shared__ float scratch[Tile::kThreads / kWarpSize];
@@ -159,27 +119,13 @@ __global__ __launch_bounds__(Tile::kThreads) void add_and_norm_kept_rows(
   store<Tile>(x, args.y + blockIdx.x * args.cols, cols);
 }
 
-// Calls run with the smallest tile that holds a row.
-template <class T, class Run>
-void with_tile(int64_t cols, const Run& run) {
-  if (cols <= Tile<T, 32, 1>::kMaxCols) return run(Tile<T, 32, 1>{});
-  if (cols <= Tile<T, 128, 1>::kMaxCols) return run(Tile<T, 128, 1>{});
-  if (cols <= Tile<T, 256, 2>::kMaxCols) return run(Tile<T, 256, 2>{});
-  if (cols <= Tile<T, 512, 2>::kMaxCols) return run(Tile<T, 512, 2>{});
-  run(Tile<T, 512, 4>{});
-}
-template <class T>
-constexpr int64_t kMaxCols = Tile<T, 512, 4>::kMaxCols;
-
 bool whole_floats(const float* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
 
 template <class Tile, bool kCentered>
 void launch_norm(const NormArgs<typename Tile::Number>& args, Stream& stream) {
-  constexpr int64_t kResidentThreads = 1536;  // a multiprocessor; the registers of more are not there
-  const int64_t items = args.rows * args.parts,
-                places = stream.device().num_sms * (kResidentThreads / Tile::kThreads);
+  const int64_t items = args.rows * args.parts;
   launch({.kernel = kCentered ? "layer_norm" : "rms_norm",
-          .grid = {std::min(items, places)},
+          .grid = {std::min(items, resident_blocks<Tile>(stream.device()))},
           .block = {Tile::kThreads},
           .overlaps_previous = true,
           .numbers = {args.rows, args.parts, args.cols}},
@@ -190,7 +136,7 @@ void launch_norm(const NormArgs<typename Tile::Number>& args, Stream& stream) {
 
 template <class T>
 bool norm_rows_fits(const NormArgs<T>& args) {
-  return args.cols > 0 && args.cols <= kMaxCols<T> && args.cols % kPieceNumbers<T> == 0 &&
+  return args.cols > 0 && args.cols <= kMaxRowCols<T> && args.cols % kPieceNumbers<T> == 0 &&
          in_pieces(args.x, args.x_stride) && in_pieces(args.y, args.y_stride) &&
          args.part_stride % kPieceNumbers<T> == 0 && whole_floats(args.weight);
 }
@@ -207,7 +153,7 @@ void norm_rows(const NormArgs<T>& args, bool centered, Stream& stream) {
 
 template <class T>
 bool add_and_norm_rows_fits(const AddAndNormArgs<T>& args) {
-  return args.cols > 0 && args.cols <= kMaxCols<T> && in_pieces(args.branch, args.cols) &&
+  return args.cols > 0 && args.cols <= kMaxRowCols<T> && in_pieces(args.branch, args.cols) &&
          in_pieces(args.x, args.cols) && in_pieces(args.y, args.cols) && whole_floats(args.weight) &&
          whole_floats(args.branch_weight);
 }
