@@ -16,7 +16,7 @@ class CudaRunner final : public Runner {
         stream_(device),
         weights_(model.weights(), traits_, place()),
         forward_(traits_, weights_, place()),
-        steps_(traits_, forward_, stream_) {}
+        steps_(traits_, forward_, place()) {}
 
   void forward(const ForwardBatch& batch, KvPool& pool, std::span<float> logits) override {
     gpu::use_device(stream_.device().index);

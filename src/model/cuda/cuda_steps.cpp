@@ -21,27 +21,44 @@ Number* room_for(gpu::PinnedBuffer& buffer, int64_t count) {
 template <class T>
 StepTicket CudaSteps<T>::submit(const ForwardBatch& batch, const StepExtras& extras, KvPool& pool) {
   CHEETAH_ASSERT(num_submitted_ - num_waited_ < kMaxInFlight, "a step is waited for before more are begun");
-  Slot& slot = slot_of(num_submitted_);
-  feed_from_host(batch, extras);
+  Slot& slot = slots_[set_of(num_submitted_)];
+  const std::span<const FedToken> fed = feed(batch, extras);
   ForwardBatch resolved = batch;
   resolved.tokens = tokens_;
-  forward_.start(resolved, {}, pool);
   slot.num_sampled = extras.samples.size();
   if (slot.sampled.size() < slot.num_sampled) slot.sampled.resize(slot.num_sampled);
-  if (extras.samples.empty())
+  slot.sampled_on_device = std::ranges::all_of(extras.samples, DeviceSampler::can_choose);
+  if (slot.sampled_on_device) device_sampler_.send(extras.samples, batch.logit_rows);
+  forward_.start(resolved, fed, pool);
+  if (slot.sampled_on_device) {
+    sample_on_device(slot);
     fetch(resolved, extras.host_logits, slot);
-  else
+  } else {
     sample_on_host(resolved, extras, slot);
+  }
   return StepTicket{num_submitted_++};
 }
 
+// tokens_ as far as the host knows them. What the device chose stays there: those are returned.
 template <class T>
-void CudaSteps<T>::feed_from_host(const ForwardBatch& batch, const StepExtras& extras) {
+std::span<const FedToken> CudaSteps<T>::feed(const ForwardBatch& batch, const StepExtras& extras) {
   tokens_.assign(batch.tokens.begin(), batch.tokens.end());
-  if (extras.fed.empty()) return;
-  const Slot& before = slot_of(num_submitted_ - 1);
+  if (extras.fed.empty()) return {};
+  CHEETAH_ASSERT(num_submitted_ > 0, "tokens are fed from a step before");
+  const Slot& before = slots_[set_of(num_submitted_ - 1)];
+  if (before.sampled_on_device) return extras.fed;
   for (const FedToken& fed : extras.fed)
     tokens_[static_cast<size_t>(fed.row)] = before.sampled[static_cast<size_t>(fed.sample)].token.id;
+  return {};
+}
+
+template <class T>
+void CudaSteps<T>::sample_on_device(Slot& slot) {
+  const auto count = static_cast<int64_t>(slot.num_sampled);
+  if (count == 0) return;
+  device_sampler_.run(forward_.logits(), forward_.tokens(), forward_.sampled_ids(count));
+  gpu::copy_to_host(room_for<gpu::SampleOutcome>(slot.outcomes, count), device_sampler_.outcomes(),
+                    count * static_cast<int64_t>(sizeof(gpu::SampleOutcome)), stream_);
 }
 
 // Starts the copies of what the host wants, and marks their end.
@@ -66,16 +83,19 @@ template <class T>
 void CudaSteps<T>::sample_on_host(const ForwardBatch& batch, const StepExtras& extras, Slot& slot) {
   all_rows_.resize(batch.logit_rows.size());
   std::iota(all_rows_.begin(), all_rows_.end(), 0);
+  const auto num_tokens = std::ssize(batch.tokens);
+  auto* tokens = room_for<int32_t>(slot.tokens, num_tokens);
+  gpu::copy_to_host(tokens, forward_.tokens(), num_tokens * static_cast<int64_t>(sizeof(int32_t)), stream_);
   fetch(batch, all_rows_, slot);
   stream_.wait();
   last_tokens_.clear();
-  for (const int64_t row : batch.logit_rows) last_tokens_.push_back(tokens_[static_cast<size_t>(row)]);
+  for (const int64_t row : batch.logit_rows) last_tokens_.push_back(tokens[row]);
   auto* logits = slot.logits.template as<float>();
-  sampler_.run({.rows = extras.samples,
-                .logits = std::span<const float>(logits, slot.num_logits),
-                .last_tokens = last_tokens_,
-                .sampled = std::span(slot.sampled).first(slot.num_sampled)},
-               threads_);
+  host_sampler_.run({.rows = extras.samples,
+                     .logits = std::span<const float>(logits, slot.num_logits),
+                     .last_tokens = last_tokens_,
+                     .sampled = std::span(slot.sampled).first(slot.num_sampled)},
+                    threads_);
   // Those the host wants move up; they ascend, so that none is overwritten before it moved.
   for (size_t i = 0; i < extras.host_logits.size(); ++i)
     std::copy_n(logits + extras.host_logits[i] * traits_.vocab, traits_.vocab,
@@ -87,8 +107,11 @@ template <class T>
 StepResult CudaSteps<T>::wait(StepTicket ticket) {
   CHEETAH_ASSERT(ticket == StepTicket{num_waited_} && num_waited_ < num_submitted_,
                  "steps are waited for in their order");
-  Slot& slot = slot_of(num_waited_++);
+  Slot& slot = slots_[set_of(num_waited_++)];
   slot.done.wait();
+  if (slot.sampled_on_device)
+    for (size_t i = 0; i < slot.num_sampled; ++i)
+      read_outcome(slot.outcomes.template as<gpu::SampleOutcome>()[i], slot.sampled[i]);
   return {.sampled = std::span(slot.sampled).first(slot.num_sampled),
           .logits = std::span(slot.logits.template as<const float>(), slot.num_logits),
           .hidden = std::span(slot.hidden.template as<const float>(), slot.num_hidden)};

@@ -16,14 +16,12 @@ class DeviceSampler {
 
   static bool can_choose(const SampleRow& row) { return !row.keeps_typical(); }
 
-  // On the device, of the step whose rows are chosen from.
-  struct Source {
-    const float* logits = nullptr;          // [logit_rows, vocab]
-    const int32_t* tokens = nullptr;        // of the batch
-    std::span<const int64_t> logit_rows{};  // on the host: of tokens
-  };
-  // Chooses into ids [rows]. Everything is copied when it returns; waits for nothing that runs now.
-  void run(std::span<const SampleRow> rows, const Source& source, int32_t* ids);
+  // The rules, and of which rows of the batch the step's logits will be. Everything is copied when it
+  // returns; waits for nothing that runs now. Comes before the step, so that nothing stands between its
+  // kernels and the sampler's.
+  void send(std::span<const SampleRow> rows, std::span<const int64_t> logit_rows);
+  // Chooses into ids [rows] from logits [logit_rows, vocab]; tokens are the batch's. All on the device.
+  void run(const float* logits, const int32_t* tokens, int32_t* ids);
   const gpu::SampleOutcome* outcomes() const { return outcomes_.as<gpu::SampleOutcome>(); }  // [rows]
 
  private:
@@ -31,13 +29,14 @@ class DeviceSampler {
     gpu::PinnedBuffer memory;
     gpu::Event sent;
   };
-  void send(gpu::SampleArgs& args);
-  void reserve(gpu::SampleArgs& args);
+  void send_lists();
+  void reserve();
   gpu::DeviceBuffer& grow(gpu::DeviceBuffer& buffer, int64_t bytes);
 
   DevicePlace place_;
   int64_t vocab_;
   gpu::SamplePlan plan_;
+  gpu::SampleArgs args_;  // of the step whose rules were sent last
   std::vector<int32_t> logit_rows_;
   std::array<Staging, 2> staging_;
   size_t next_staging_ = 0;
