@@ -23,6 +23,10 @@ struct GemmArgs {
   int64_t residual_stride = 0;
   Y* y = nullptr;  // [m, outputs()], rows y_stride apart
   int64_t y_stride = 0;
+  // Room where a variant may put rows of W as BF16, or none: what the tensor cores do not read as stored goes
+  // through the portable kernel then.
+  Bf16* widened = nullptr;
+  int64_t widened_numbers = 0;
 
   int64_t outputs() const { return gated ? w.rows / 2 : w.rows; }
 };

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string_view>
+
 #include "kernels/cuda/device_case.h"
 #include "kernels/gemm/gemm_case.h"
 
@@ -87,9 +89,9 @@ void check_finish(DType dtype, int64_t m, int64_t rows, int64_t cols, bool gated
   SCOPED_TRACE(testing::Message() << name_of(dtype) << " " << m << "x" << rows << "x" << cols
                                   << (gated ? " gated" : "") << (adds ? " added" : ""));
   GemmCase host = make_gemm_case(dtype, m, rows, cols, 6);
-  host.x = rounded_to<X>(host.x);
-  for (float& value : host.x) value *= 0.125f;
+  host.x = rounded_to<X>(normal_numbers(m * cols, 8, 0.125f));
   host.args.x = host.x.data();
+  host.args.x_stride = cols;  // dense rows, which the copy engine can read
   gemm_reference(host.args);
   const cheetah::GemmArgs& exact = host.args;
   const int64_t outputs = gated ? rows / 2 : rows, stride = outputs + 8;
@@ -137,6 +139,56 @@ TYPED_TEST(GemmCuda, EveryVariantFinishesAsTheStepsOneByOne) {
         check_finish<X, Y>(dtype, 70, 208, 128, gated, adds);
         check_finish<X, Y>(dtype, 130, 70, 96, gated, adds);
       }
+}
+
+// With room to widen W into, its numbers are rounded to BF16 first: so are the reference's.
+template <class Y>
+void check_widened(DType dtype, int64_t m, int64_t rows, int64_t cols, int64_t room) {
+  SCOPED_TRACE(testing::Message() << name_of(dtype) << " " << m << "x" << rows << "x" << cols << " in "
+                                  << room);
+  GemmCase host = make_gemm_case(dtype, m, rows, cols, 9);
+  host.x = rounded_to<Bf16>(normal_numbers(m * cols, 10, 0.25f));
+  std::vector<float> widened(static_cast<size_t>(rows * cols));
+  for (int64_t row = 0; row < rows; ++row)
+    dequantize_row(dtype, host.args.w.data + row * row_bytes(dtype, cols), widened.data() + row * cols, cols);
+  widened = rounded_to<Bf16>(widened);
+  cheetah::GemmArgs exact = host.args;
+  exact.x = host.x.data();
+  exact.x_stride = cols;
+  exact.w = {.dtype = DType::kF32,
+             .rows = rows,
+             .cols = cols,
+             .data = reinterpret_cast<const std::byte*>(widened.data())};
+  exact.y_stride = rows;
+  std::vector<float> y(static_cast<size_t>(m * rows), std::nanf(""));
+  exact.y = y.data();
+  gemm_reference(exact);
+  DeviceCase device;
+  GemmArgs<Bf16, Y> args{.x = device.upload(numbers_as<Bf16>(host.x)),
+                         .x_stride = cols,
+                         .m = m,
+                         .w = host.args.w,
+                         .bias = device.upload(host.bias),
+                         .y = device.poisoned<Y>(m * rows),
+                         .y_stride = rows,
+                         .widened = device.poisoned<Bf16>(room),
+                         .widened_numbers = room};
+  args.w.data = device.upload_bytes(host.args.w.data, rows * row_bytes(dtype, cols));
+  for (const auto& variant : gemm_variants<Bf16, Y>()) {
+    if (std::string_view(variant.name) != "hopper_widened") continue;
+    if (!variant.fits(args, device.stream().device())) GTEST_SKIP() << "needs a Hopper GPU";
+    variant.run(args, device.stream());
+    expect_product<Y>(device.take(args.y, m * rows), exact);
+  }
+}
+
+TEST(GemmCudaWidened, EqualsTheReferenceOnRoundedWeights) {
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2, DType::kQ4_0, DType::kQ8_0, DType::kQ4_K,
+                            DType::kQ6_K, DType::kMXFP4})
+    for (const int64_t m : {1, 40, 150}) {
+      check_widened<Bf16>(dtype, m, 264, 512, 264 * 512);
+      check_widened<float>(dtype, m, 264, 512, 130 * 512);  // in three parts
+    }
 }
 
 TYPED_TEST(GemmCuda, AnEmptyProductWritesNothing) {

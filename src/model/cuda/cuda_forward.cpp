@@ -9,6 +9,18 @@
 #include "kernels/norm/norm_cuda.h"
 
 namespace cheetah {
+namespace {
+
+// How many numbers of W are widened at once, where it is stored in fewer than 16 bits a number: all, or a
+// part of a large vocabulary's head.
+int64_t widened_numbers(const WeightMatrix& w, bool gated) {
+  constexpr int64_t kPart = int64_t{1} << 27;
+  const DTypeTraits& stored = traits_of(w.dtype);
+  if (stored.block_bytes >= 2 * stored.block_elements) return 0;
+  return gated ? w.rows * w.cols : std::min(kPart, w.rows * w.cols);
+}
+
+}  // namespace
 
 template <class T>
 void CudaForward<T>::run(const ForwardBatch& batch, KvPool& pool, std::span<float> logits) {
@@ -59,18 +71,18 @@ void CudaForward<T>::launch_step(KvPool& pool) {
 // A graph holds pointers: into scratch memory, the inputs and the cache.
 template <class T>
 void CudaForward<T>::forget_graphs_of_other_memory(KvPool& pool) {
-  std::vector<const std::byte*> cache;
+  cache_.clear();
   for (size_t i = 0; i < traits_.layers.size(); ++i) {
     const PagedKv kv = pool.layer(static_cast<int64_t>(i));
-    cache.push_back(kv.keys);
-    cache.push_back(kv.values);
+    cache_.push_back(kv.keys);
+    cache_.push_back(kv.values);
   }
   const int64_t moves = moves_ + inputs_.moves();
-  if (moves == recorded_moves_ && cache == recorded_cache_) return;
+  if (moves == recorded_moves_ && cache_ == recorded_cache_) return;
   if (graphs_.size() > 0) stream().wait();  // one of them may be running
   graphs_.clear();
   recorded_moves_ = moves;
-  recorded_cache_ = std::move(cache);
+  recorded_cache_ = cache_;
 }
 
 template <class T>
@@ -218,6 +230,7 @@ template <class T>
 template <class Y>
 void CudaForward<T>::linear(const Linear& layer, const T* x, int64_t x_stride, DeviceRows<Y> y,
                             Finish finish) {
+  const int64_t widened = std::is_same_v<T, Bf16> ? widened_numbers(layer.w, finish.gated) : 0;
   gpu::gemm<T, Y>({.x = x,
                    .x_stride = x_stride,
                    .m = rows_,
@@ -227,7 +240,9 @@ void CudaForward<T>::linear(const Linear& layer, const T* x, int64_t x_stride, D
                    .residual = finish.adds ? y.data : nullptr,
                    .residual_stride = y.stride,
                    .y = y.data,
-                   .y_stride = y.stride},
+                   .y_stride = y.stride,
+                   .widened = take<Bf16>(widened_, widened),
+                   .widened_numbers = widened},
                   stream());
 }
 

@@ -105,13 +105,13 @@ class CudaForward {
   std::optional<StepShape> shape_;  // of this step, where it has one
   int64_t moves_ = 0;               // of scratch memory: recorded pointers are good until the next
   int64_t recorded_moves_ = 0;      // of scratch memory and inputs, when the graphs were recorded
-  std::vector<const std::byte*> recorded_cache_;
+  std::vector<const std::byte*> cache_, recorded_cache_;  // keys and values of each layer
 
   int64_t rows_ = 0;  // rows of x_ now: all tokens, and from the last layer's middle the wanted ones
   DeviceScratch x_buffer_, picked_x_, normed_, qkv_, attended_buffer_, picked_attended_, branch_, inner_;
   DeviceScratch latent_q_, latent_kv_, latent_out_, low_rank_;
   DeviceScratch router_, expert_ids_, expert_weights_, order_buffer_, gathered_, expert_inner_, expert_out_;
-  DeviceScratch logits_, hidden_, sampled_ids_, attention_counters_, attention_parts_;
+  DeviceScratch logits_, hidden_, sampled_ids_, widened_, attention_counters_, attention_parts_;
   gpu::PinnedBuffer host_logits_;
   T* x_ = nullptr;         // [rows_, hidden]: the residual stream
   const T* in_ = nullptr;  // [rows_, hidden]: what the next part of a layer takes

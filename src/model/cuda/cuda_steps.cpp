@@ -108,7 +108,12 @@ StepResult CudaSteps<T>::wait(StepTicket ticket) {
   CHEETAH_ASSERT(ticket == StepTicket{num_waited_} && num_waited_ < num_submitted_,
                  "steps are waited for in their order");
   Slot& slot = slots_[set_of(num_waited_++)];
-  slot.done.wait();
+  try {
+    slot.done.wait();
+  } catch (const Error&) {
+    stream_.wait();  // throws the same, and knows the last launches
+    throw;
+  }
   if (slot.sampled_on_device)
     for (size_t i = 0; i < slot.num_sampled; ++i)
       read_outcome(slot.outcomes.template as<gpu::SampleOutcome>()[i], slot.sampled[i]);

@@ -24,6 +24,8 @@ struct HopperGemmArgs {
   DType y_dtype = DType::kBF16;  // as dtype, or F32 (skinny only)
   void* y = nullptr;             // [m, outputs]
   int64_t y_stride = 0;          // a multiple of 8
+  // W was not written by the kernel just before: its copies may start before that one ends.
+  bool w_is_settled = true;
 
   int64_t outputs() const { return gated ? n / 2 : n; }
 };

@@ -220,7 +220,7 @@ void launch_product(const HopperGemmArgs& args, int64_t tiles, Stream& stream) {
                .block = {kThreads},
                .shared_bytes = Stage<kTokens>::kCount * Stage<kTokens>::kBytes + 1024,
                .cluster = {kSplits},
-               .overlaps_previous = true,
+               .overlaps_previous = args.w_is_settled,
                .numbers = {args.m, args.n, args.k, kSplits}},
               stream, skinny_gemm<kInput, kTokens, kSplits, kGated>,
               hopper::matrix_map(args.w, args.dtype, args.n, args.k, args.k, 64),

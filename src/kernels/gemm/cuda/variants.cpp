@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "kernels/gemm/cuda/hopper.h"
 #include "kernels/gemm/cuda/portable.h"
+#include "kernels/gemm/cuda/widen.h"
 
 namespace cheetah::gpu {
 namespace {
@@ -42,22 +43,71 @@ template <class Y>
 bool fits_skinny(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
   return args.m <= kMaxSkinnyRows && fits_hopper(args, device);
 }
-void run_skinny(const GemmArgs<Bf16, Bf16>& args, Stream& stream) {
-  hopper_skinny_gemm(hopper_args(args), stream);
+// Rows in groups of as many as the kernel takes.
+void run_skinny_in_parts(const HopperGemmArgs& args, Stream& stream) {
+  const int64_t x_size = 2, y_size = args.y_dtype == DType::kF32 ? 4 : 2;
+  for (int64_t row = 0; row < args.m; row += kMaxSkinnyRows) {
+    HopperGemmArgs part = args;
+    part.x = static_cast<const std::byte*>(args.x) + row * args.x_stride * x_size;
+    part.y = static_cast<std::byte*>(args.y) + row * args.y_stride * y_size;
+    if (args.residual)
+      part.residual = static_cast<const std::byte*>(args.residual) + row * args.residual_stride * x_size;
+    part.m = std::min(kMaxSkinnyRows, args.m - row);
+    hopper_skinny_gemm(part, stream);
+  }
 }
 // Only the skinny kernel writes F32. More rows than it takes are the logits of a large batch: W is read again
 // for every 64 of them, which is still far from what the portable kernel takes.
-void run_skinny_in_parts(const GemmArgs<Bf16, float>& args, Stream& stream) {
-  for (int64_t row = 0; row < args.m; row += kMaxSkinnyRows) {
-    GemmArgs<Bf16, float> part = args;
-    part.x += row * args.x_stride;
-    part.y += row * args.y_stride;
-    part.m = std::min(kMaxSkinnyRows, args.m - row);
-    hopper_skinny_gemm(hopper_args(part), stream);
-  }
+template <class Y>
+void run_skinny(const GemmArgs<Bf16, Y>& args, Stream& stream) {
+  run_skinny_in_parts(hopper_args(args), stream);
 }
 void run_tiles(const GemmArgs<Bf16, Bf16>& args, Stream& stream) {
   hopper_tile_gemm(hopper_args(args), stream);
+}
+
+// Rows of W that fit the room for them. Gates and what they let through cannot be parted.
+template <class Y>
+int64_t widened_rows(const GemmArgs<Bf16, Y>& args) {
+  constexpr int64_t kAlignment = 128;  // of the outputs a part starts at
+  const int64_t room = args.w.cols > 0 ? args.widened_numbers / args.w.cols : 0;
+  if (room >= args.w.rows) return args.w.rows;
+  return args.gated ? 0 : room / kAlignment * kAlignment;
+}
+// The product of rows [first, first + count) of W once they lie widened.
+template <class Y>
+HopperGemmArgs widened_part(const GemmArgs<Bf16, Y>& args, int64_t first, int64_t count) {
+  GemmArgs<Bf16, Y> part = args;
+  part.w = {.dtype = DType::kBF16,
+            .rows = count,
+            .cols = args.w.cols,
+            .data = reinterpret_cast<const std::byte*>(args.widened)};
+  if (args.bias) part.bias += first;
+  if (args.residual) part.residual += first;
+  part.y += first;
+  HopperGemmArgs result = hopper_args(part);
+  result.w_is_settled = false;
+  return result;
+}
+template <class Y>
+bool fits_widened(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
+  const int64_t count = widened_rows(args);
+  const bool residual_fits = std::is_same_v<Y, Bf16> || !args.residual;
+  return args.widened && can_widen(args.w.dtype) && count > 0 && residual_fits && args.w.rows % 8 == 0 &&
+         hopper_gemm_fits(widened_part(args, 0, count), device);
+}
+template <class Y>
+void run_widened(const GemmArgs<Bf16, Y>& args, Stream& stream) {
+  const int64_t most = widened_rows(args);
+  for (int64_t first = 0; first < args.w.rows; first += most) {
+    const int64_t count = std::min(most, args.w.rows - first);
+    widen_rows(args.w, first, count, args.widened, stream);
+    HopperGemmArgs part = widened_part(args, first, count);
+    if (std::is_same_v<Y, Bf16> && args.m > kMaxSkinnyRows)
+      hopper_tile_gemm(part, stream);
+    else
+      run_skinny_in_parts(part, stream);
+  }
 }
 
 template <class X, class Y>
@@ -68,13 +118,15 @@ constexpr std::array kGemmVariants = {kPortable<X, Y>};
 template <>
 constexpr std::array kGemmVariants<Bf16, Bf16> = {
     kPortable<Bf16, Bf16>,
+    GemmVariant<Bf16, Bf16>{"hopper_widened", fits_widened<Bf16>, run_widened<Bf16>},
     GemmVariant<Bf16, Bf16>{"hopper_tiles", fits_hopper<Bf16>, run_tiles},
-    GemmVariant<Bf16, Bf16>{"hopper_skinny", fits_skinny<Bf16>, run_skinny},
+    GemmVariant<Bf16, Bf16>{"hopper_skinny", fits_skinny<Bf16>, run_skinny<Bf16>},
 };
 template <>
 constexpr std::array kGemmVariants<Bf16, float> = {
     kPortable<Bf16, float>,
-    GemmVariant<Bf16, float>{"hopper_skinny", fits_hopper<float>, run_skinny_in_parts},
+    GemmVariant<Bf16, float>{"hopper_widened", fits_widened<float>, run_widened<float>},
+    GemmVariant<Bf16, float>{"hopper_skinny", fits_hopper<float>, run_skinny<float>},
 };
 
 template <class X, class Y>
