@@ -189,7 +189,9 @@ KvPool LocalEngine::make_kv_pool(int64_t wanted) {
     print_note(format("the context is cut from {} to {} tokens to fit ({})", wanted, budget_.tokens,
                       text_of(budget_)));
   }
-  return runner_->make_kv_pool(kv_dtype_, (budget_.tokens + kPageTokens - 1) / kPageTokens, kPageTokens);
+  return runner_->make_kv_pool({.dtype = kv_dtype_,
+                                .num_pages = (budget_.tokens + kPageTokens - 1) / kPageTokens,
+                                .page_tokens = kPageTokens});
 }
 
 }  // namespace cheetah

@@ -48,8 +48,9 @@ EngineCore::EngineCore(std::shared_ptr<const Model> model, const MemoryPlan& pla
       start_(now),
       threads_({.num_threads = config_.threads}),
       runner_(make_runner(*model_, config_, threads_)),
-      kv_(runner_->make_kv_pool(config_.kv_dtype, plan.num_pages, config_.page_tokens)),
-      bytes_(kv_, std::ssize(model_->traits().layers)),
+      kv_(runner_->make_kv_pool(
+          {.dtype = config_.kv_dtype, .num_pages = plan.num_pages, .page_tokens = config_.page_tokens})),
+      bytes_(kv_),
       pool_(plan.num_pages, config_.page_tokens),
       cache_(pool_),
       window_(widest_window(model_->traits())),

@@ -18,9 +18,7 @@ class TwoStepRunner final : public Runner {
   void forward(const ForwardBatch& batch, KvPool& pool, std::span<float> logits) override {
     cpu_.forward(batch, pool, logits);
   }
-  KvPool make_kv_pool(DType dtype, int64_t num_pages, int64_t page_tokens) override {
-    return cpu_.make_kv_pool(dtype, num_pages, page_tokens);
-  }
+  KvPool make_kv_pool(const KvShape& shape) override { return cpu_.make_kv_pool(shape); }
   int64_t max_steps_in_flight() const override { return 2; }
   StepTicket submit(const ForwardBatch& batch, const StepExtras& extras, KvPool& pool) override {
     num_fed += std::ssize(extras.fed);

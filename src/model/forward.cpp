@@ -17,7 +17,7 @@ void Forward::run(const ForwardBatch& batch, KvPool& pool, std::span<float> logi
   prepare(batch);
   if (rows_ == 0) return;
   embed_tokens(batch);
-  for (size_t i = 0; i < traits_.layers.size(); ++i) run_layer(i, batch, pool.layer(static_cast<int64_t>(i)));
+  for (size_t i = 0; i < traits_.layers.size(); ++i) run_layer(i, batch, pool);
   write_outputs(batch, logits);
 }
 
@@ -59,14 +59,16 @@ void Forward::embed_tokens(const ForwardBatch& batch) {
   add_scaled(places, 1.f, x_, rows_ * traits_.hidden, context_);
 }
 
-void Forward::run_layer(size_t index, const ForwardBatch& batch, const PagedKv& kv) {
+void Forward::run_layer(size_t index, const ForwardBatch& batch, KvPool& pool) {
   const LayerWeights& w = weights_.layers[index];
   const int64_t hidden = traits_.hidden;
   const float* in = traits_.pre_norm ? normed(w.attention_in, x_, normed_.take(rows_ * hidden)) : x_;
+  const auto layer = static_cast<int64_t>(index);
+  const LayerCache cache{pool.layer(layer), batch.of_group(pool.group_of(layer))};
   if (traits_.has_mla)
-    attend_latent(in, index, batch, kv);
+    attend_latent(in, index, cache);
   else
-    attend(in, index, batch, kv);
+    attend(in, index, cache);
   const int64_t width = w.attention.o.w.cols;
   // Past the last layer's attention only rows whose outputs are wanted matter.
   if (index + 1 == traits_.layers.size()) pick_rows(batch, width);
@@ -180,9 +182,7 @@ void CpuRunner::forward(const ForwardBatch& batch, KvPool& pool, std::span<float
   state_->forward.run(batch, pool, logits);
 }
 
-KvPool CpuRunner::make_kv_pool(DType dtype, int64_t num_pages, int64_t page_tokens) {
-  return KvPool(state_->traits, dtype, num_pages, page_tokens);
-}
+KvPool CpuRunner::make_kv_pool(const KvShape& shape) { return KvPool(state_->traits, shape); }
 
 StepTicket CpuRunner::submit(const ForwardBatch& batch, const StepExtras& extras, KvPool& pool) {
   return state_->steps.submit(*this, batch, extras, pool);

@@ -44,22 +44,27 @@ class Forward {
     bool is_long = false;
   };
 
+  struct LayerCache {
+    PagedKv kv;
+    std::span<const AttentionSequence> sequences;  // with the pages of the layer's group
+  };
+
   void prepare(const ForwardBatch& batch);
   void embed_tokens(const ForwardBatch& batch);
-  void run_layer(size_t index, const ForwardBatch& batch, const PagedKv& kv);
+  void run_layer(size_t index, const ForwardBatch& batch, KvPool& pool);
   void pick_rows(const ForwardBatch& batch, int64_t attended_width);
   void add_residual(const Norm& out_norm);
   void write_outputs(const ForwardBatch& batch, std::span<float> logits);
   void write_logits(const float* x, std::span<float> logits);
 
   // forward_attention.cpp: from normed rows to attended_, the heads' outputs side by side.
-  void attend(const float* x, size_t index, const ForwardBatch& batch, const PagedKv& kv);
+  void attend(const float* x, size_t index, const LayerCache& cache);
   void project_qkv(const float* x, const AttentionWeights& w);
   void normalize_qk(const AttentionWeights& w);
   void rotate(const Rows& rows, int64_t heads, int64_t head_stride, const RopeTraits& rope);
 
   // forward_mla.cpp: the same with latent attention.
-  void attend_latent(const float* x, size_t index, const ForwardBatch& batch, const PagedKv& kv);
+  void attend_latent(const float* x, size_t index, const LayerCache& cache);
   Rows project_latent_queries(const float* x, const AttentionWeights& w);
   void per_head(std::span<const WeightMatrix> heads, const Rows& x, int64_t x_step, const Rows& y,
                 int64_t y_step);

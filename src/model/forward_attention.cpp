@@ -5,7 +5,7 @@
 
 namespace cheetah {
 
-void Forward::attend(const float* x, size_t index, const ForwardBatch& batch, const PagedKv& kv) {
+void Forward::attend(const float* x, size_t index, const LayerCache& cache) {
   const AttentionWeights& w = weights_.layers[index].attention;
   const LayerTraits& layer = traits_.layers[index];
   const int64_t dim = traits_.head_dim, width = traits_.heads * dim;
@@ -20,8 +20,8 @@ void Forward::attend(const float* x, size_t index, const ForwardBatch& batch, co
             .key_stride = k_.stride,
             .values = v_.data,
             .value_stride = v_.stride,
-            .kv = kv,
-            .sequences = batch.sequences},
+            .kv = cache.kv,
+            .sequences = cache.sequences},
            context_);
   attended_ = attended_buffer_.take(rows_ * width);
   attention({.q = q_.data,
@@ -29,8 +29,8 @@ void Forward::attend(const float* x, size_t index, const ForwardBatch& batch, co
              .out = attended_,
              .out_stride = width,
              .heads = traits_.heads,
-             .kv = kv,
-             .sequences = batch.sequences,
+             .kv = cache.kv,
+             .sequences = cache.sequences,
              .scale = attention_scale(index),
              .soft_cap = traits_.attention_soft_cap,
              .window = layer.window,

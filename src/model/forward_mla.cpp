@@ -9,7 +9,7 @@
 
 namespace cheetah {
 
-void Forward::attend_latent(const float* x, size_t index, const ForwardBatch& batch, const PagedKv& kv) {
+void Forward::attend_latent(const float* x, size_t index, const LayerCache& cache) {
   const AttentionWeights& w = weights_.layers[index].attention;
   const MlaTraits& mla = traits_.mla;
   const int64_t heads = traits_.heads, latent = mla.kv_rank + mla.rope_dim;
@@ -27,7 +27,7 @@ void Forward::attend_latent(const float* x, size_t index, const ForwardBatch& ba
             .eps = mla.norm_eps},
            context_);
   rotate({row.data + mla.kv_rank, latent}, 1, mla.rope_dim, traits_.rope);
-  write_kv({.keys = row.data, .key_stride = latent, .kv = kv, .sequences = batch.sequences}, context_);
+  write_kv({.keys = row.data, .key_stride = latent, .kv = cache.kv, .sequences = cache.sequences}, context_);
 
   float* out = latent_out_.take(rows_ * heads * mla.kv_rank);
   attention({.q = q.data,
@@ -35,8 +35,8 @@ void Forward::attend_latent(const float* x, size_t index, const ForwardBatch& ba
              .out = out,
              .out_stride = heads * mla.kv_rank,
              .heads = heads,
-             .kv = kv,
-             .sequences = batch.sequences,
+             .kv = cache.kv,
+             .sequences = cache.sequences,
              .scale = attention_scale(index),
              .soft_cap = traits_.attention_soft_cap,
              .window = traits_.layers[index].window},

@@ -10,6 +10,7 @@
 #include "gpu/memory.h"
 #include "kernels/attention/attention.h"
 #include "kernels/context.h"
+#include "model/kv_layout.h"
 #include "model/step.h"
 #include "model/traits.h"
 #include "tensor/tensor.h"
@@ -58,40 +59,62 @@ struct DevicePlace {
   gpu::Stream& stream;
 };
 
-// Pages of every layer, in the host's memory or, with a place, on that device. Which page belongs to whom is
+struct KvShape {
+  DType dtype = DType::kF16;
+  int64_t num_pages = 0;
+  int64_t page_tokens = 16;
+  KvLayout layout = {};  // no layers: one group of all
+};
+
+// Pages for every layer, in the host's memory or, with a place, on that device. Which page belongs to whom is
 // the caller's business.
 class KvPool {
  public:
   KvPool(const ModelTraits& traits, DType dtype, int64_t num_pages, int64_t page_tokens = 16);
-  KvPool(const ModelTraits& traits, DType dtype, int64_t num_pages, int64_t page_tokens,
-         const DevicePlace& place);
-  PagedKv layer(int64_t index);
+  KvPool(const ModelTraits& traits, const KvShape& shape);
+  KvPool(const ModelTraits& traits, const KvShape& shape, const DevicePlace& place);
+  PagedKv layer(int64_t index) { return slot(layout_.layers[static_cast<size_t>(index)].slot); }
+  PagedKv slot(int64_t index);  // of every page; layers of different groups share it
+  int64_t group_of(int64_t layer) const { return layout_.layers[static_cast<size_t>(layer)].group; }
+  const KvLayout& layout() const { return layout_; }
   const DevicePlace* place() const { return place_ ? &*place_ : nullptr; }  // nullptr: in the host's memory
   int64_t num_pages() const { return num_pages_; }
   int64_t page_tokens() const { return page_tokens_; }
   int64_t pages_for(int64_t tokens) const { return (tokens + page_tokens_ - 1) / page_tokens_; }
 
  private:
-  void set_shape(const ModelTraits& traits, DType dtype);
-  int64_t layer_bytes(const ModelTraits& traits) const;
-  std::vector<Buffer> layers_;                    // of these two
-  std::vector<gpu::DeviceBuffer> device_layers_;  // one is used
+  void set_shape(const ModelTraits& traits, const KvShape& shape);
+  std::vector<Buffer> slots_;                    // of these two
+  std::vector<gpu::DeviceBuffer> device_slots_;  // one is used
   std::optional<DevicePlace> place_;
+  KvLayout layout_;
   PagedKv shape_;
   int64_t num_pages_;
   int64_t page_tokens_;
-  int64_t value_offset_ = -1;  // of the values in a layer's buffer
+  int64_t slot_bytes_ = 0;
+  int64_t value_offset_ = -1;  // of the values in a slot's buffer
 };
 
-// Bytes one cached token takes in all layers.
+// Bytes one cached token takes in all layers, and in one.
 int64_t kv_bytes_per_token(const ModelTraits& traits, DType dtype);
+int64_t kv_bytes_per_layer(const ModelTraits& traits, DType dtype);
 
 struct ForwardBatch {
   std::span<const int32_t> tokens;               // of all sequences, one after another
   std::span<const AttentionSequence> sequences;  // cover tokens exactly, in order
-  std::span<const int64_t> logit_rows;           // indices into tokens whose logits are wanted
-  std::span<const int64_t> hidden_rows = {};     // … whose final hidden states are wanted
-  std::span<float> hidden = {};                  // [hidden_rows.size(), hidden] f32, after the final norm
+  // The same with the pages of the pool's groups 1, 2, … instead: a list each, one after another.
+  std::span<const AttentionSequence> further_groups = {};
+  std::span<const int64_t> logit_rows;        // indices into tokens whose logits are wanted
+  std::span<const int64_t> hidden_rows = {};  // … whose final hidden states are wanted
+  std::span<float> hidden = {};               // [hidden_rows.size(), hidden] f32, after the final norm
+
+  int64_t num_groups() const {
+    return sequences.empty() ? 1 : 1 + std::ssize(further_groups) / std::ssize(sequences);
+  }
+  std::span<const AttentionSequence> of_group(int64_t group) const {
+    const auto count = sequences.size();
+    return group == 0 ? sequences : further_groups.subspan(static_cast<size_t>(group - 1) * count, count);
+  }
 };
 
 // Runs batches of one model. Owns the activations, reused from step to step; one thread at a time.
@@ -101,7 +124,7 @@ class Runner {
   // logits [logit_rows.size(), vocab] f32. Writes this step's keys and values into the pool first.
   virtual void forward(const ForwardBatch& batch, KvPool& pool, std::span<float> logits) = 0;
   // A pool where this runner can use it; the runner must outlive it.
-  virtual KvPool make_kv_pool(DType dtype, int64_t num_pages, int64_t page_tokens = 16) = 0;
+  virtual KvPool make_kv_pool(const KvShape& shape) = 0;
 
   // The same in two halves. submit() starts a step (batch.hidden stays empty) and throws what forward() would
   // for a batch that cannot be; wait() blocks until that step is done and throws when it failed. Steps run in
@@ -118,7 +141,7 @@ class CpuRunner final : public Runner {
   CpuRunner(const Model& model, const CpuContext& context);
   ~CpuRunner() override;
   void forward(const ForwardBatch& batch, KvPool& pool, std::span<float> logits) override;
-  KvPool make_kv_pool(DType dtype, int64_t num_pages, int64_t page_tokens = 16) override;
+  KvPool make_kv_pool(const KvShape& shape) override;
   StepTicket submit(const ForwardBatch& batch, const StepExtras& extras, KvPool& pool) override;
   StepResult wait(StepTicket ticket) override;
 

@@ -24,7 +24,7 @@ class GoldenSequence {
   GoldenSequence(const Model& model, Runner& runner, int64_t capacity)
       : traits_(model.traits()),
         runner_(runner),
-        pool_(runner.make_kv_pool(DType::kF32, (capacity + 15) / 16)) {
+        pool_(runner.make_kv_pool({.dtype = DType::kF32, .num_pages = (capacity + 15) / 16})) {
     pages_.resize(static_cast<size_t>(pool_.num_pages()));
     std::iota(pages_.begin(), pages_.end(), 0);
   }

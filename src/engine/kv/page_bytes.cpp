@@ -7,12 +7,12 @@
 
 namespace cheetah {
 
-PageBytes::PageBytes(KvPool& pool, int64_t num_layers) {
-  for (int64_t i = 0; i < num_layers; ++i) {
-    const PagedKv layer = pool.layer(i);
-    const int64_t rows = layer.kv_heads * layer.page_tokens;
-    planes_.push_back({layer.keys, rows * cache_row_bytes(layer.dtype, layer.key_dim)});
-    if (layer.values) planes_.push_back({layer.values, rows * cache_row_bytes(layer.dtype, layer.value_dim)});
+PageBytes::PageBytes(KvPool& pool) {
+  for (int64_t i = 0; i < pool.layout().slots; ++i) {
+    const PagedKv slot = pool.slot(i);
+    const int64_t rows = slot.kv_heads * slot.page_tokens;
+    planes_.push_back({slot.keys, rows * cache_row_bytes(slot.dtype, slot.key_dim)});
+    if (slot.values) planes_.push_back({slot.values, rows * cache_row_bytes(slot.dtype, slot.value_dim)});
   }
   for (const Plane& plane : planes_) page_bytes_ += plane.bytes;
 }

@@ -9,10 +9,10 @@
 
 namespace cheetah {
 
-// Copies whole pages, all layers, within a KvPool and to and from host memory.
+// Copies whole pages, all slots, within a KvPool and to and from host memory.
 class PageBytes {
  public:
-  PageBytes(KvPool& pool, int64_t num_layers);  // pool must outlive it
+  explicit PageBytes(KvPool& pool);  // pool must outlive it
 
   int64_t page_bytes() const { return page_bytes_; }
   void copy(PageIndex from, PageIndex to);
@@ -20,7 +20,7 @@ class PageBytes {
   void load(std::span<const std::byte> bytes, PageIndex page);
 
  private:
-  struct Plane {  // the keys or the values of one layer
+  struct Plane {  // the keys or the values of one slot
     std::byte* data;
     int64_t bytes;  // a page
 

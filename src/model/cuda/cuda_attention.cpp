@@ -9,20 +9,20 @@
 namespace cheetah {
 
 template <class T>
-void CudaForward<T>::attend(const T* x, size_t index, const PagedKv& kv) {
+void CudaForward<T>::attend(const T* x, size_t index, const LayerCache& cache) {
   const AttentionWeights& w = weights_.layers[index].attention;
   const LayerTraits& layer = traits_.layers[index];
   const int64_t dim = traits_.head_dim, width = traits_.heads * dim;
   project_qkv(x, w);
-  finish_qkv(index, kv);
+  finish_qkv(index, cache);
   attended_ = take(attended_buffer_, rows_ * width);
   gpu::attention<T>({.q = q_.data,
                      .q_stride = q_.stride,
                      .out = attended_,
                      .out_stride = width,
                      .heads = traits_.heads,
-                     .kv = kv,
-                     .batch = inputs_.attention(),
+                     .kv = cache.kv,
+                     .batch = cache.batch,
                      .scale = attention_scale(index),
                      .soft_cap = traits_.attention_soft_cap,
                      .window = layer.window,
@@ -33,7 +33,7 @@ void CudaForward<T>::attend(const T* x, size_t index, const PagedKv& kv) {
 
 template <class T>
 gpu::AttentionScratch CudaForward<T>::attention_scratch() {
-  const int64_t sequences = inputs_.attention().num_sequences;
+  const int64_t sequences = inputs_.attention(0).num_sequences;
   return {.counters = take<uint32_t>(attention_counters_, sequences * traits_.heads),
           .parts = take<float>(attention_parts_,
                                gpu::AttentionScratch::num_parts(sequences, traits_.heads, traits_.head_dim))};
@@ -59,15 +59,15 @@ void CudaForward<T>::project_qkv(const T* x, const AttentionWeights& w) {
 
 // Norms, rotation and cache: in one kernel where a head fits it.
 template <class T>
-void CudaForward<T>::finish_qkv(size_t index, const PagedKv& kv) {
+void CudaForward<T>::finish_qkv(size_t index, const LayerCache& cache) {
   const AttentionWeights& w = weights_.layers[index].attention;
   const LayerTraits& layer = traits_.layers[index];
   const gpu::KvWriteArgs<T> write{.keys = k_.data,
                                   .key_stride = k_.stride,
                                   .values = v_.data,
                                   .value_stride = v_.stride,
-                                  .kv = kv,
-                                  .batch = inputs_.attention()};
+                                  .kv = cache.kv,
+                                  .batch = cache.batch};
   const bool by_head = traits_.qk_norm && !traits_.qk_norm_whole;
   const gpu::FinishQkvArgs<T> args{.q = q_.data,
                                    .q_stride = q_.stride,
@@ -138,7 +138,7 @@ void CudaForward<T>::rotate(const Rows& rows, int64_t heads, int64_t head_stride
 }
 
 template <class T>
-void CudaForward<T>::attend_latent(const T* x, size_t index, const PagedKv& kv) {
+void CudaForward<T>::attend_latent(const T* x, size_t index, const LayerCache& cache) {
   const AttentionWeights& w = weights_.layers[index].attention;
   const MlaTraits& mla = traits_.mla;
   const int64_t heads = traits_.heads, latent = mla.kv_rank + mla.rope_dim;
@@ -148,8 +148,7 @@ void CudaForward<T>::attend_latent(const T* x, size_t index, const PagedKv& kv) 
   linear<T>(w.kv_a, x, traits_.hidden, row);
   normalize_part(row.data, latent, mla.kv_rank, w.kv_a_norm);
   rotate({row.data + mla.kv_rank, latent}, 1, mla.rope_dim, false);
-  gpu::write_kv<T>({.keys = row.data, .key_stride = latent, .kv = kv, .batch = inputs_.attention()},
-                   stream());
+  gpu::write_kv<T>({.keys = row.data, .key_stride = latent, .kv = cache.kv, .batch = cache.batch}, stream());
 
   T* out = take(latent_out_, rows_ * heads * mla.kv_rank);
   gpu::attention<T>({.q = q.data,
@@ -157,8 +156,8 @@ void CudaForward<T>::attend_latent(const T* x, size_t index, const PagedKv& kv) 
                      .out = out,
                      .out_stride = heads * mla.kv_rank,
                      .heads = heads,
-                     .kv = kv,
-                     .batch = inputs_.attention(),
+                     .kv = cache.kv,
+                     .batch = cache.batch,
                      .scale = attention_scale(index),
                      .soft_cap = traits_.attention_soft_cap,
                      .window = traits_.layers[index].window},

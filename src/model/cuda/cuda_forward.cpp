@@ -62,9 +62,9 @@ void CudaForward<T>::compute(KvPool& pool) {
 
 template <class T>
 void CudaForward<T>::launch_step(KvPool& pool) {
-  rows_ = inputs_.attention().rows;
+  rows_ = inputs_.attention(0).rows;
   embed_tokens();
-  for (size_t i = 0; i < traits_.layers.size(); ++i) run_layer(i, pool.layer(static_cast<int64_t>(i)));
+  for (size_t i = 0; i < traits_.layers.size(); ++i) run_layer(i, pool);
   compute_outputs();
 }
 
@@ -113,14 +113,16 @@ void CudaForward<T>::embed_tokens() {
 }
 
 template <class T>
-void CudaForward<T>::run_layer(size_t index, const PagedKv& kv) {
+void CudaForward<T>::run_layer(size_t index, KvPool& pool) {
   const LayerWeights& w = weights_.layers[index];
   const int64_t hidden = traits_.hidden, width = w.attention.o.w.cols;
   const bool is_last = index + 1 == traits_.layers.size(), adds = adds_branches_directly();
+  const auto layer = static_cast<int64_t>(index);
+  const LayerCache cache{pool.layer(layer), inputs_.attention(pool.group_of(layer))};
   if (traits_.has_mla)
-    attend_latent(in_, index, kv);
+    attend_latent(in_, index, cache);
   else
-    attend(in_, index, kv);
+    attend(in_, index, cache);
   // Past the last layer's attention only rows whose outputs are wanted matter.
   if (is_last && !inputs_.wants_all_rows()) pick_rows(width);
   if (rows_ == 0) return;

@@ -42,6 +42,10 @@ class CudaForward {
 
  private:
   using Rows = DeviceRows<T>;
+  struct LayerCache {
+    PagedKv kv;
+    gpu::AttentionBatch batch;  // with the pages of the layer's group
+  };
 
   // cuda_forward.cpp
   void load(const ForwardBatch& batch, std::span<const FedToken> fed, KvPool& pool);
@@ -49,7 +53,7 @@ class CudaForward {
   void launch_step(KvPool& pool);
   void forget_graphs_of_other_memory(KvPool& pool);
   void embed_tokens();
-  void run_layer(size_t index, const PagedKv& kv);
+  void run_layer(size_t index, KvPool& pool);
   void pick_rows(int64_t attended_width);
   void enter(const Norm* norm);
   void join_branch(const Norm& out_norm, const Norm* next);
@@ -62,14 +66,14 @@ class CudaForward {
   bool adds_branches_directly() const { return !traits_.post_norm && traits_.residual_scale == 1.f; }
 
   // cuda_attention.cpp: from normed rows to attended_, the heads' outputs side by side.
-  void attend(const T* x, size_t index, const PagedKv& kv);
+  void attend(const T* x, size_t index, const LayerCache& cache);
   void project_qkv(const T* x, const AttentionWeights& w);
-  void finish_qkv(size_t index, const PagedKv& kv);
+  void finish_qkv(size_t index, const LayerCache& cache);
   void normalize_qk(const AttentionWeights& w);
   gpu::RopeTurns turns(bool local) const;
   void rotate(const Rows& rows, int64_t heads, int64_t head_stride, bool local);
   gpu::AttentionScratch attention_scratch();
-  void attend_latent(const T* x, size_t index, const PagedKv& kv);
+  void attend_latent(const T* x, size_t index, const LayerCache& cache);
   Rows project_latent_queries(const T* x, size_t index);
   void per_head(const gpu::WeightMatrices& heads, const Rows& x, int64_t x_step, const Rows& y,
                 int64_t y_step);

@@ -22,9 +22,7 @@ class CudaRunner final : public Runner {
     gpu::use_device(stream_.device().index);
     forward_.run(batch, pool, logits);
   }
-  KvPool make_kv_pool(DType dtype, int64_t num_pages, int64_t page_tokens) override {
-    return KvPool(traits_, dtype, num_pages, page_tokens, place());
-  }
+  KvPool make_kv_pool(const KvShape& shape) override { return KvPool(traits_, shape, place()); }
   int64_t max_steps_in_flight() const override { return CudaSteps<T>::kMaxInFlight; }
   StepTicket submit(const ForwardBatch& batch, const StepExtras& extras, KvPool& pool) override {
     gpu::use_device(stream_.device().index);

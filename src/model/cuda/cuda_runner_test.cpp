@@ -52,7 +52,7 @@ TEST(CudaRunner, WritesTheSameTextAsTheCpuInExactArithmetic) {
   const auto model =
       Model::load(std::string(CHEETAH_SOURCE_DIR) + "/models/cub-7m", {.show_progress = false});
   const auto text_of = [&](Runner& runner) {
-    KvPool pool = runner.make_kv_pool(DType::kF32, 32);
+    KvPool pool = runner.make_kv_pool({.dtype = DType::kF32, .num_pages = 32});
     CachedSequence sequence(*model, runner, pool);
     GenerationParams params{.max_tokens = 256, .ignore_end = true};
     params.sampling.temperature = 0.f;
@@ -79,7 +79,7 @@ TEST(CudaRunner, GivesEachSequenceOfABatchItsOwnLogitsAndHiddenStates) {
   const auto outputs_of = [&](Runner& runner) {
     std::vector<float> logits(static_cast<size_t>(2 * traits.vocab)),
         hidden(static_cast<size_t>(traits.hidden));
-    KvPool pool = runner.make_kv_pool(DType::kF32, 8);
+    KvPool pool = runner.make_kv_pool({.dtype = DType::kF32, .num_pages = 8});
     runner.forward({.tokens = tokens,
                     .sequences = sequences,
                     .logit_rows = logit_rows,
@@ -106,7 +106,7 @@ TEST(CudaRunner, RepeatsRecordedDecodeStepsWithOtherSequences) {
   std::vector<std::vector<int32_t>> pages;
   for (int32_t i = 0; i < kSequences; ++i) pages.push_back({2 * i, 2 * i + 1});
   const auto outputs_of = [&](Runner& runner) {
-    KvPool pool = runner.make_kv_pool(DType::kF32, 2 * kSequences);
+    KvPool pool = runner.make_kv_pool({.dtype = DType::kF32, .num_pages = 2 * kSequences});
     std::vector<float> all;
     std::vector<int64_t> lengths(kSequences, 0);
     for (int64_t step = 0; step < kSteps; ++step) {
@@ -140,7 +140,7 @@ TEST(CudaRunner, FeedsEachStepTheTokensOfTheOneBefore) {
   const std::vector<std::vector<int32_t>> pages = {{0, 3}, {2, 1}};
   const std::vector<int32_t> prompt = {3, 5, 7, 11};
   const auto texts_of = [&](Runner& runner, float temperature) {
-    KvPool pool = runner.make_kv_pool(DType::kF32, 4);
+    KvPool pool = runner.make_kv_pool({.dtype = DType::kF32, .num_pages = 4});
     std::vector<SampleRow> samples(2);
     for (size_t i = 0; i < 2; ++i) {
       samples[i].logits = static_cast<int64_t>(i);
@@ -183,7 +183,7 @@ TEST(CudaRunner, RefusesATokenOutsideTheVocabularyAndGoesOn) {
   const auto model =
       Model::load(std::string(CHEETAH_SOURCE_DIR) + "/tests/models/llama", {.show_progress = false});
   const auto runner = make_cuda_runner(*model, Precision::kNative);
-  KvPool pool = runner->make_kv_pool(DType::kBF16, 1);
+  KvPool pool = runner->make_kv_pool({.dtype = DType::kBF16, .num_pages = 1});
   const std::vector<int32_t> pages = {0};
   const std::vector<int64_t> rows = {0};
   std::vector<float> logits(static_cast<size_t>(model->traits().vocab), std::nanf(""));

@@ -12,6 +12,7 @@ void StepInputs::load(const ForwardBatch& batch, const ModelTraits& traits, std:
                       const std::optional<StepShape>& shape) {
   gather(batch, traits, fed);
   if (shape) fill_up(*shape);
+  for (int64_t group = 0; group < batch.num_groups(); ++group) add_pages(batch.of_group(group));
   send(!traits.rope.long_inv_freq.empty());
 }
 
@@ -21,10 +22,9 @@ void StepInputs::gather(const ForwardBatch& batch, const ModelTraits& traits, st
   host_sequences_.clear();
   attention_ = {};
   add_tokens(batch, traits, fed);
-  for (const AttentionSequence& sequence : batch.sequences) add_sequence(sequence, traits);
+  for (const AttentionSequence& sequence : batch.sequences) add_rows(sequence, traits);
   CHEETAH_ASSERT(host_positions_.size() == host_tokens_.size(), "sequences cover the batch's tokens");
   add_wanted(batch);
-  attention_.num_sequences = std::ssize(batch.sequences);
   attention_.rows = std::ssize(batch.tokens);
 }
 
@@ -39,7 +39,7 @@ void StepInputs::add_tokens(const ForwardBatch& batch, const ModelTraits& traits
       throw Error(format("token id {} is outside the vocabulary of {}", host_tokens_[i], traits.vocab));
 }
 
-void StepInputs::add_sequence(const AttentionSequence& sequence, const ModelTraits& traits) {
+void StepInputs::add_rows(const AttentionSequence& sequence, const ModelTraits& traits) {
   CHEETAH_ASSERT(sequence.query_begin == std::ssize(host_positions_),
                  "sequences follow each other in the batch");
   if (traits.learned_positions && sequence.context_tokens > traits.max_positions)
@@ -47,18 +47,13 @@ void StepInputs::add_sequence(const AttentionSequence& sequence, const ModelTrai
                        sequence.context_tokens, traits.max_positions));
   const bool is_long =
       !traits.rope.long_inv_freq.empty() && sequence.context_tokens > traits.rope.original_context;
-  const auto index = static_cast<int32_t>(host_sequences_.size());
-  host_sequences_.push_back({.context_tokens = static_cast<int32_t>(sequence.context_tokens),
-                             .query_begin = static_cast<int32_t>(sequence.query_begin),
-                             .query_count = static_cast<int32_t>(sequence.query_count),
-                             .first_page = static_cast<int32_t>(host_pages_.size())});
-  host_pages_.insert(host_pages_.end(), sequence.pages.begin(), sequence.pages.end());
   const int64_t first = sequence.context_tokens - sequence.query_count;
   for (int64_t i = 0; i < sequence.query_count; ++i) {
     host_positions_.push_back(static_cast<int32_t>(first + i));
-    host_row_sequence_.push_back(index);
+    host_row_sequence_.push_back(static_cast<int32_t>(attention_.num_sequences));
     host_long_.push_back(is_long);
   }
+  ++attention_.num_sequences;
   attention_.max_context = std::max(attention_.max_context, sequence.context_tokens);
   attention_.max_queries = std::max(attention_.max_queries, sequence.query_count);
 }
@@ -76,7 +71,7 @@ void StepInputs::add_wanted(const ForwardBatch& batch) {
   for (int64_t i = 0; wants_all_ && i < rows; ++i) wants_all_ = batch.logit_rows[static_cast<size_t>(i)] == i;
 }
 
-// Rows of no token at no position, each in a sequence without queries.
+// Rows of no token at no position, each in a sequence of its own.
 void StepInputs::fill_up(const StepShape& shape) {
   for (int64_t row = attention_.rows; row < shape.rows; ++row) {
     const auto index = static_cast<int32_t>(row);
@@ -86,10 +81,22 @@ void StepInputs::fill_up(const StepShape& shape) {
     host_row_sequence_.push_back(index);
     host_long_.push_back(0);
     host_wanted_.push_back(index);
-    host_sequences_.push_back({.query_begin = index});
   }
   attention_.rows = attention_.num_sequences = num_logits_ = shape.rows;
   attention_.max_context = shape.context;
+}
+
+// Those that a shape adds have no queries.
+void StepInputs::add_pages(std::span<const AttentionSequence> sequences) {
+  for (const AttentionSequence& sequence : sequences) {
+    host_sequences_.push_back({.context_tokens = static_cast<int32_t>(sequence.context_tokens),
+                               .query_begin = static_cast<int32_t>(sequence.query_begin),
+                               .query_count = static_cast<int32_t>(sequence.query_count),
+                               .first_page = static_cast<int32_t>(host_pages_.size())});
+    host_pages_.insert(host_pages_.end(), sequence.pages.begin(), sequence.pages.end());
+  }
+  for (int64_t i = std::ssize(sequences); i < attention_.num_sequences; ++i)
+    host_sequences_.push_back({.query_begin = static_cast<int32_t>(i)});
 }
 
 // One block: the sequences, then the lists of numbers. The pages come last, whose number varies most: all

@@ -29,7 +29,12 @@ class StepInputs {
   int64_t num_logits() const { return num_logits_; }
   int64_t num_hidden() const { return num_hidden_; }
   bool wants_all_rows() const { return wants_all_; }  // the logits of each row, in order
-  const gpu::AttentionBatch& attention() const { return attention_; }
+  // With the pages of one of the pool's groups.
+  gpu::AttentionBatch attention(int64_t group) const {
+    gpu::AttentionBatch batch = attention_;
+    batch.sequences += group * attention_.num_sequences;
+    return batch;
+  }
 
   // How often the device's copy moved. It lies still for steps of one shape between two moves.
   int64_t moves() const { return moves_; }
@@ -41,15 +46,16 @@ class StepInputs {
   };
   void gather(const ForwardBatch& batch, const ModelTraits& traits, std::span<const FedToken> fed);
   void add_tokens(const ForwardBatch& batch, const ModelTraits& traits, std::span<const FedToken> fed);
-  void add_sequence(const AttentionSequence& sequence, const ModelTraits& traits);
+  void add_rows(const AttentionSequence& sequence, const ModelTraits& traits);
   void add_wanted(const ForwardBatch& batch);
   void fill_up(const StepShape& shape);
+  void add_pages(std::span<const AttentionSequence> sequences);
   void send(bool has_long_rope);
 
   DevicePlace place_;
   std::vector<int32_t> host_tokens_, host_fed_, host_positions_, host_row_sequence_, host_long_, host_wanted_,
       host_pages_;
-  std::vector<gpu::SequenceEntry> host_sequences_;
+  std::vector<gpu::SequenceEntry> host_sequences_;  // of all groups, one after another
   std::array<Staging, 2> staging_;
   size_t next_staging_ = 0;
   gpu::DeviceBuffer device_;
