@@ -40,6 +40,10 @@ void hopper_tile_gemm(const HopperGemmArgs& args, Stream& stream);
 inline constexpr int64_t kMaxSkinnyRows = 64;
 void hopper_skinny_gemm(const HopperGemmArgs& args, Stream& stream);
 
+// Whether reading W once for every 64 rows takes less time than tiles that do not fill the card: batches a
+// little above 64 rows, and few outputs.
+bool prefers_skinny(const HopperGemmArgs& args, int num_multiprocessors);
+
 // Blocks that share a skinny product's inner dimension, so that all multiprocessors have work: 1, 2, 4 or 8.
 int skinny_splits(int64_t tiles, int num_multiprocessors);
 

@@ -12,5 +12,17 @@ TEST(HopperGemmPlanTest, SplitsSmallProductsOnly) {
   EXPECT_EQ(skinny_splits(1, 132), 8);
 }
 
+TEST(HopperGemmPlanTest, ReadsWeightsAgainRatherThanLeaveTheCardIdle) {
+  const auto prefers = [](int64_t m, int64_t n, int64_t k) {
+    return prefers_skinny({.m = m, .n = n, .k = k}, 132);
+  };
+  for (const int64_t m : {1, 64}) EXPECT_TRUE(prefers(m, 28672, 4096));
+  EXPECT_TRUE(prefers(96, 4096, 4096));
+  EXPECT_TRUE(prefers(128, 4096, 14336));
+  EXPECT_FALSE(prefers(128, 28672, 4096));
+  EXPECT_FALSE(prefers(512, 4096, 14336));
+  EXPECT_FALSE(prefers(8192, 4096, 4096));
+}
+
 }  // namespace
 }  // namespace cheetah::gpu

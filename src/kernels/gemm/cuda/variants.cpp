@@ -41,7 +41,7 @@ bool fits_hopper(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
 }
 template <class Y>
 bool fits_skinny(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
-  return args.m <= kMaxSkinnyRows && fits_hopper(args, device);
+  return fits_hopper(args, device) && prefers_skinny(hopper_args(args), device.num_sms);
 }
 // Rows in groups of as many as the kernel takes.
 void run_skinny_in_parts(const HopperGemmArgs& args, Stream& stream) {
@@ -102,8 +102,8 @@ void run_widened(const GemmArgs<Bf16, Y>& args, Stream& stream) {
   for (int64_t first = 0; first < args.w.rows; first += most) {
     const int64_t count = std::min(most, args.w.rows - first);
     widen_rows(args.w, first, count, args.widened, stream);
-    HopperGemmArgs part = widened_part(args, first, count);
-    if (std::is_same_v<Y, Bf16> && args.m > kMaxSkinnyRows)
+    const HopperGemmArgs part = widened_part(args, first, count);
+    if (std::is_same_v<Y, Bf16> && !prefers_skinny(part, stream.device().num_sms))
       hopper_tile_gemm(part, stream);
     else
       run_skinny_in_parts(part, stream);
