@@ -85,6 +85,7 @@ class CudaForward {
   bool gates_in_product(const MlpWeights& w) const {
     return w.gate_up.present() && traits_.activation == Activation::kSilu;
   }
+  bool keeps_gates(const MlpWeights& w) const { return w.gate.present() && !gates_in_product(w); }
   void run_moe(size_t index, const T* x, T* y, bool adds);
   void route_tokens(const MoeWeights& w, const T* x);
   T* run_experts(const DeviceLayerTables& tables, const T* x);

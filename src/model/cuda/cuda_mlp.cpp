@@ -6,15 +6,14 @@ namespace cheetah {
 template <class T>
 void CudaForward<T>::run_mlp(const MlpWeights& w, const T* x, T* y, bool adds) {
   const int64_t ffn = w.up.w.rows;
-  const bool side_by_side = w.gate.present() && !gates_in_product(w);
-  linear<T>(w.down, run_inner(w, x), side_by_side ? 2 * ffn : ffn, {y, traits_.hidden}, {.adds = adds});
+  linear<T>(w.down, run_inner(w, x), keeps_gates(w) ? 2 * ffn : ffn, {y, traits_.hidden}, {.adds = adds});
 }
 
 // [rows_, ffn]; gate and up stay side by side where one kernel cannot do both.
 template <class T>
 T* CudaForward<T>::run_inner(const MlpWeights& w, const T* x) {
   const int64_t hidden = traits_.hidden, ffn = w.up.w.rows, stride = 2 * ffn;
-  T* inner = take(inner_, rows_ * stride);
+  T* inner = take(inner_, rows_ * (keeps_gates(w) ? stride : ffn));
   if (gates_in_product(w)) {
     linear<T>(w.gate_up, x, hidden, {inner, ffn}, {.gated = true});
     return inner;
