@@ -1,6 +1,6 @@
 #pragma once
 // Copies from global to shared memory that run beside the threads: cp.async by every thread, bulk copies by
-// one. (Boxes of tensor maps and barriers: gpu/ptx.cuh.)
+// one. (Bulk copies, boxes of tensor maps and barriers: gpu/ptx.cuh.)
 #include "gpu/ptx.cuh"
 
 namespace cheetah::ptx {
@@ -16,15 +16,8 @@ __device__ inline void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// A multiple of 16 bytes, aligned to 16; the barrier gets the bytes.
-__device__ inline void copy_bulk(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-          shared_address(to)),
-      "l"(from), "r"(bytes), "r"(shared_address(barrier))
-      : "memory");
-}
-// The way back; commit_stores and wait_stores of gpu/ptx.cuh follow.
+// A multiple of 16 bytes, aligned to 16, from shared to global memory; commit_stores and wait_stores of
+// gpu/ptx.cuh follow.
 __device__ inline void store_bulk(void* to, const void* from, uint32_t bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
                "r"(shared_address(from)), "r"(bytes)

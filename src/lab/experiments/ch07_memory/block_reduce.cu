@@ -1,11 +1,10 @@
 // The sum of an array of whole numbers, modulo 2^32: any order gives the same bits.
-#include "lab/experiments/device_trial.cuh"
+#include "lab/experiments/piece_sum.cuh"
 
 namespace cheetah::lab {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPiece = 4096;  // numbers an element of the oracle's partial sums covers
 constexpr unsigned kAll = 0xFFFFFFFFu;
 
 __device__ int64_t global_thread() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
@@ -74,35 +73,12 @@ __global__ __launch_bounds__(kThreads) void walked(const uint32_t* x, uint32_t* 
   add_block(v, sum);
 }
 
-// The oracle in two steps: pieces added by one thread each, then one thread for the pieces.
-__global__ void add_pieces(const uint32_t* x, uint32_t* pieces, int64_t n) {
-  const int64_t p = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (p * kPiece >= n) return;
-  uint32_t sum = 0;
-  for (int64_t i = p * kPiece; i < (p + 1) * kPiece && i < n; ++i) sum += x[i];
-  pieces[p] = sum;
-}
-struct PieceTotal {
-  const uint32_t* pieces;
-  int64_t count;
-  __device__ double operator()(int64_t) const {
-    uint32_t sum = 0;
-    for (int64_t p = 0; p < count; ++p) sum += pieces[p];
-    return sum;
-  }
-};
-
 std::unique_ptr<Trial> make(const Setup& setup) {
   const int64_t n = setup.dim(0);  // a multiple of 4
   auto trial = std::make_unique<DeviceTrial>(setup);
   const auto x = trial->input<uint32_t>(n);
-  const auto pieces = trial->scratch<uint32_t>(blocks_of(n, kPiece));
   const auto sum = trial->output<uint32_t>(1);
-  trial->after_fill([=](const At& at) {
-    gpu::launch({.kernel = "add_pieces", .grid = {blocks_of(pieces.count, 64)}, .block = {64}}, at.stream(),
-                add_pieces, at[x], at[pieces], n);
-  });
-  trial->expect<PieceTotal>(sum, [=](const At& at) { return PieceTotal{at[pieces], pieces.count}; });
+  expect_total(*trial, x, sum);
   trial->set_cost({.flops = 1.0 * n, .bytes = 4.0 * n});
   const auto add = [&](const char* name, void (*kernel)(const uint32_t*, uint32_t*, int64_t),
                        int64_t blocks) {

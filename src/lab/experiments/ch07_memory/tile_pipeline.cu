@@ -21,14 +21,13 @@ struct TileArgs {
 
 // Element j of a tile meets its mirror image, so that threads need each other's loads; then `work`
 // multiply-adds.
-__device__ float processed(float own, float mirror, int work) {
-  float v = own + 0.5f * mirror;
-  for (int k = 0; k < work; ++k) v = v * 0.99f + 0.01f;
-  return v;
-}
 __device__ float4 processed(float4 own, float4 mirror, int work) {
-  return {processed(own.x, mirror.w, work), processed(own.y, mirror.z, work),
-          processed(own.z, mirror.y, work), processed(own.w, mirror.x, work)};
+  float v[4] = {own.x + 0.5f * mirror.w, own.y + 0.5f * mirror.z, own.z + 0.5f * mirror.y,
+                own.w + 0.5f * mirror.x};
+  for (int k = 0; k < work; ++k)
+#pragma unroll
+    for (float& each : v) each = each * 0.99f + 0.01f;
+  return {v[0], v[1], v[2], v[3]};
 }
 __device__ void process(const float4* __restrict__ tile, float4* __restrict__ out, int work) {
 #pragma unroll
@@ -89,7 +88,7 @@ __global__ __launch_bounds__(kThreads) void bulk_copies(const TileArgs args) {
   const auto start = [&](int64_t t, int slot) {
     if (threadIdx.x != 0 || t >= args.tiles) return;
     ptx::barrier_expect_bytes(&full[slot], kTileBytes);
-    ptx::copy_bulk(ring + slot * kQuads, tile_in(args, t), kTileBytes, &full[slot]);
+    ptx::copy_bytes(ring + slot * kQuads, tile_in(args, t), kTileBytes, &full[slot]);
   };
   if (threadIdx.x == 0) {
     for (uint64_t& barrier : full) ptx::barrier_init(&barrier, 1);
