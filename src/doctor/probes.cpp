@@ -5,25 +5,20 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <poll.h>
-#include <spawn.h>
 #include <sys/klog.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstring>
 
 #include "base/format.h"
+#include "base/run_tool.h"
 #include "doctor/facts/gpu.h"
 #include "doctor/text.h"
-
-extern char** environ;
 
 namespace cheetah::doctor {
 namespace {
@@ -139,44 +134,10 @@ Text files(const std::string& path) {
   return text.empty() ? missing("it holds no files") : found(std::move(text));
 }
 
-// Runs a tool with a deadline and a limit on what it may say. Used for nvidia-smi alone, where NVML fails.
-std::string run_tool(std::vector<std::string> arguments, std::chrono::milliseconds limit) {
-  int pipe_ends[2];
-  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return "";
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], 1);
-  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  pid_t pid = 0;
-  const int spawned = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  close(pipe_ends[1]);
-  std::string output;
-  if (spawned == 0) {
-    const auto deadline = std::chrono::steady_clock::now() + limit;
-    char buffer[4096];
-    while (output.size() < size_t{1} << 20) {
-      const auto left =
-          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-      pollfd waiting{pipe_ends[0], POLLIN, 0};
-      if (left.count() <= 0 || poll(&waiting, 1, static_cast<int>(left.count())) <= 0) break;
-      const ssize_t got = read(pipe_ends[0], buffer, sizeof buffer);
-      if (got <= 0) break;
-      output.append(buffer, static_cast<size_t>(got));
-    }
-    kill(pid, SIGKILL);  // it has ended, or has taken too long
-    waitpid(pid, nullptr, 0);
-  }
-  close(pipe_ends[0]);
-  return output;
-}
-
+// Used where NVML fails.
 Text nvidia_smi(const std::string&) {
   if (access("/dev/nvidiactl", F_OK) != 0) return missing("there is no NVIDIA driver");
-  const std::string csv = run_tool(
+  const ToolResult told = run_tool(
       {"nvidia-smi",
        "--query-gpu=driver_version,name,pci.bus_id,vbios_version,persistence_mode,ecc.mode.current,ecc.mode."
        "pending,"
@@ -184,9 +145,8 @@ Text nvidia_smi(const std::string&) {
        "clocks_throttle_reasons.active,power.draw,power.limit,power.default_limit,temperature.gpu,"
        "pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max,memory.total,"
        "memory.used,utilization.gpu,compute_cap",
-       "--format=csv"},
-      std::chrono::milliseconds(1500));
-  return contains(csv, "driver_version") ? found(csv) : missing("nvidia-smi gave no table");
+       "--format=csv"});
+  return contains(told.output, "driver_version") ? found(told.output) : missing("nvidia-smi gave no table");
 }
 
 }  // namespace

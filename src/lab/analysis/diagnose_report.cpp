@@ -1,4 +1,7 @@
+#include <set>
+
 #include "base/format.h"
+#include "base/text.h"
 #include "lab/analysis/diagnose.h"
 
 namespace cheetah::analysis {
@@ -30,11 +33,18 @@ std::string finding_text(const Finding& finding) {
 std::string unjudged_text(const std::vector<Unjudged>& rules) {
   if (rules.empty()) return "";
   std::string text = "  not known, for lack of counters:\n";
+  std::set<std::string_view> sections;
   for (const Unjudged& rule : rules) {
-    text += format("    {:<5} {}: needs {}{}\n", rule.id, rule.title, fmt::join(rule.missing, ", "),
-                   rule.collect.empty() ? "" : format(" (ncu {})", rule.collect));
+    text += format("    {:<5} {}: needs {}\n", rule.id, rule.title, fmt::join(rule.missing, ", "));
+    for (const std::string_view word : words_of(rule.collect))
+      if (!word.starts_with("--")) sections.insert(word);
   }
-  return text;
+  if (sections.empty()) return text;
+  text += "    collect with: ncu --csv --page raw";
+  for (const std::string_view section : sections)
+    text +=
+        format(" {} {}", section.find(':') == std::string_view::npos ? "--section" : "--metrics", section);
+  return text + "\n";
 }
 
 std::string joined(const std::vector<std::string>& ids) {
