@@ -10,6 +10,8 @@ struct Tile {
   using Number = T;
   static constexpr int kThreads = kThreadsInBlock, kPieces = kPiecesAThread, kEach = kPieceNumbers<T>;
   static constexpr int kMaxCols = kThreads * kPieces * kEach;
+  // Blocks a multiprocessor that their registers allow: enough loads on their way to fill the memory's queue.
+  static constexpr int kBlocksPerMultiprocessor = kPieces > 2 ? 1 : 1024 / kThreads;
 };
 
 template <class Tile>
@@ -57,11 +59,10 @@ void with_tile(int64_t cols, const Run& run) {
 template <class T>
 inline constexpr int64_t kMaxRowCols = Tile<T, 512, 4>::kMaxCols;
 
-// Blocks that fill the card when each works on one row after another. More threads' registers are not there.
+// Blocks that fill the card when each works on one row after another.
 template <class Tile>
 int64_t resident_blocks(const DeviceInfo& device) {
-  constexpr int64_t kResidentThreads = 1536;  // a multiprocessor
-  return device.num_sms * (kResidentThreads / Tile::kThreads);
+  return int64_t{device.num_sms} * Tile::kBlocksPerMultiprocessor;
 }
 
 }  // namespace cheetah::gpu

@@ -68,7 +68,8 @@ __device__ void apply(Row<Tile>& row, const Row<Tile>& weights, const float* bia
 }
 
 template <class Tile, bool kCentered>
-__global__ __launch_bounds__(Tile::kThreads) void norm_kept_rows(const NormArgs<typename Tile::Number> args) {
+__global__ __launch_bounds__(Tile::kThreads, Tile::kBlocksPerMultiprocessor) void norm_kept_rows(
+    const NormArgs<typename Tile::Number> args) {
   __shared__ float scratch[Tile::kThreads / kWarpSize];
   ptx::launch_dependents();
   const auto cols = static_cast<int>(args.cols);

@@ -15,7 +15,8 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarpSize;
-constexpr int kPairs = 4;  // a lane
+constexpr int kBlocksPerMultiprocessor = 5;  // 48 registers a thread: nothing spills
+constexpr int kPairs = 4;                    // a lane
 constexpr int64_t kMaxDim = 2 * kPairs * kWarpSize;
 
 // A head as a warp holds it. Pair i < half is what rope turns; the pairs behind are neighbours that stay.
@@ -126,7 +127,8 @@ __device__ void finish_key_or_value(const FinishQkvArgs<T>& args, const Shape& s
 
 // Shared memory: [half] turns.
 template <class T, DType kCache>
-__global__ __launch_bounds__(kThreads) void finish_token(const FinishQkvArgs<T> args) {
+__global__ __launch_bounds__(kThreads,
+                             kBlocksPerMultiprocessor) void finish_token(const FinishQkvArgs<T> args) {
   extern __shared__ float2 turns[];
   ptx::launch_dependents();
   const int64_t row = blockIdx.x;

@@ -44,7 +44,7 @@ __device__ void weigh(Row<Tile>& row, int cols, float* scratch) {
 }
 
 template <class Tile>
-__global__ __launch_bounds__(Tile::kThreads) void softmax_kept_rows(
+__global__ __launch_bounds__(Tile::kThreads, Tile::kBlocksPerMultiprocessor) void softmax_kept_rows(
     const SoftmaxArgs<typename Tile::Number> args) {
   __shared__ float scratch[Tile::kThreads / kWarpSize];
   ptx::launch_dependents();
