@@ -92,7 +92,7 @@ const Registered kWarps({
                  {"100", "78 % of the lanes"},
                  {"128", "all lanes"}},
     .sizes = sizes_of({1 << 20, 1 << 24}),
-    .tolerance = {.absolute = 1e-5},
+    .tolerance = {.absolute = 2e-5},
     .make = make_warps,
 });
 

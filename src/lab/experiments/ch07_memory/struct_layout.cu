@@ -157,7 +157,7 @@ const Registered kAllFields({
                  {"arrays", "one array a field"},
                  {"groups", "32 structures a group"}},
     .sizes = sizes_of({1 << 20, 1 << 22, 1 << 24}),
-    .tolerance = {.absolute = 1e-6},
+    .tolerance = {.absolute = 2e-6},
     .make = make_all,
 });
 
