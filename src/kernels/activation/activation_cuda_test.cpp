@@ -37,45 +37,50 @@ TYPED_TEST(ActivationCuda, EqualsTheReferenceForEveryKind) {
   }
 }
 
-TYPED_TEST(ActivationCuda, GatesRowsLikeTheReference) {
-  constexpr int64_t kRows = 7, kCols = 45, kStride = 2 * kCols + 3;
+template <class T>
+void check_gates(int64_t rows, int64_t cols, int64_t stride) {
   for (const bool clamped : {false, true})
     for (const Activation kind : kKinds) {
       DeviceCase device;
-      const std::vector<float> x = rounded_to<TypeParam>(normal_numbers(kRows * kStride, 8, 5.f));
-      std::vector<float> expected(static_cast<size_t>(kRows * kCols));
+      const std::vector<float> x = rounded_to<T>(normal_numbers(rows * stride, 8, 5.f));
+      std::vector<float> expected(static_cast<size_t>(rows * cols));
       const cheetah::GatedArgs exact{.kind = kind,
                                      .gate = x.data(),
-                                     .gate_stride = kStride,
-                                     .up = x.data() + kCols,
-                                     .up_stride = kStride,
+                                     .gate_stride = stride,
+                                     .up = x.data() + cols,
+                                     .up_stride = stride,
                                      .y = expected.data(),
-                                     .y_stride = kCols,
-                                     .rows = kRows,
-                                     .cols = kCols};
+                                     .y_stride = cols,
+                                     .rows = rows,
+                                     .cols = cols};
       clamped ? clamped_swiglu_reference({.rows = exact}) : gated_activation_reference(exact);
-      const TypeParam* data = device.upload(numbers_as<TypeParam>(x));
-      TypeParam* y = device.poisoned<TypeParam>(kRows * kCols);
-      const GatedArgs<TypeParam> args{.kind = kind,
-                                      .gate = data,
-                                      .gate_stride = kStride,
-                                      .up = data + kCols,
-                                      .up_stride = kStride,
-                                      .y = y,
-                                      .y_stride = kCols,
-                                      .rows = kRows,
-                                      .cols = kCols};
+      const T* data = device.upload(numbers_as<T>(x));
+      T* y = device.poisoned<T>(rows * cols);
+      const GatedArgs<T> args{.kind = kind,
+                              .gate = data,
+                              .gate_stride = stride,
+                              .up = data + cols,
+                              .up_stride = stride,
+                              .y = y,
+                              .y_stride = cols,
+                              .rows = rows,
+                              .cols = cols};
       if (clamped)
-        clamped_swiglu<TypeParam>({.rows = args}, device.stream());
+        clamped_swiglu<T>({.rows = args}, device.stream());
       else
         gated_activation(args, device.stream());
-      const std::vector<float> actual = device.take(y, kRows * kCols);
+      const std::vector<float> actual = device.take(y, rows * cols);
       for (size_t i = 0; i < actual.size(); ++i) {
-        const double slack =
-            bound<TypeParam>(expected[i]) + 2e-5;  // up multiplies the activation's own error
+        const double slack = bound<T>(expected[i]) + 2e-5;  // up multiplies the activation's own error
         ASSERT_NEAR(actual[i], expected[i], slack) << i;
       }
     }
+}
+
+// Rows that start anywhere, and rows that can be read 16 bytes at a time.
+TYPED_TEST(ActivationCuda, GatesRowsLikeTheReference) {
+  check_gates<TypeParam>(7, 45, 93);
+  check_gates<TypeParam>(5, 2056, 4112);
 }
 
 TYPED_TEST(ActivationCuda, AddsAndCopiesRows) {

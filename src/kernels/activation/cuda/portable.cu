@@ -1,14 +1,17 @@
-// Element by element, one thread each.
+// Element by element; rows in runs of eight, which are read 16 bytes at a time where they lie so.
 // bytes  every operand once    bound  memory
+#include <algorithm>
+
 #include "gpu/launch.cuh"
 #include "gpu/ptx.cuh"
 #include "kernels/activation/activation_cuda.h"
-#include "kernels/cuda/numbers.cuh"
+#include "kernels/cuda/pieces.cuh"
 
 namespace cheetah::gpu {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kRun = 8;  // neighbouring numbers a thread
 
 __device__ float sigmoid(float x) { return 1.f / (1.f + expf(-x)); }
 
@@ -39,27 +42,69 @@ __global__ __launch_bounds__(kThreads) void activate_elements(Activation kind, T
   if (i < count) x[i] = narrow<T>(activation_of(kind, widen(x[i])));
 }
 
+// Calls work(row, first, count) for this thread's runs of neighbouring columns: blocks along x share a row,
+// those along y the rows.
+template <class Work>
+__device__ void for_runs(int64_t rows, int64_t cols, const Work& work) {
+  const int64_t first = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kRun;
+  if (first >= cols) return;
+  const auto count = static_cast<int>(cols - first < kRun ? cols - first : kRun);
+  for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) work(row, first, count);
+}
+
+// A run of numbers, in pieces where `whole` says that all of them are there and aligned.
 template <class T>
-__global__ __launch_bounds__(kThreads) void gate_elements(const GatedArgs<T> args) {
-  ptx::launch_dependents();
-  ptx::wait_for_dependencies();
-  const int64_t i = element_index(), row = i / args.cols, col = i % args.cols;
-  if (row >= args.rows) return;
-  const float gate = widen(args.gate[row * args.gate_stride + col]),
-              up = widen(args.up[row * args.up_stride + col]);
-  args.y[row * args.y_stride + col] = narrow<T>(activation_of(args.kind, gate) * up);
+__device__ void load_run(const T* from, int count, bool whole, float (&to)[kRun]) {
+  if (whole && count == kRun) {
+#pragma unroll
+    for (int i = 0; i < kRun; i += kPieceNumbers<T>)
+      widen_piece<T>(*reinterpret_cast<const uint4*>(from + i), to + i);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kRun; ++i) to[i] = i < count ? widen(from[i]) : 0.f;
+  }
+}
+template <class T>
+__device__ void store_run(const float (&from)[kRun], int count, bool whole, T* to) {
+  if (whole && count == kRun) {
+#pragma unroll
+    for (int i = 0; i < kRun; i += kPieceNumbers<T>)
+      *reinterpret_cast<uint4*>(to + i) = narrow_piece<T>(from + i);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kRun; ++i)
+      if (i < count) to[i] = narrow<T>(from[i]);
+  }
+}
+
+template <class T, class Gate>
+__device__ void gate_rows(const GatedArgs<T>& args, bool whole, const Gate& gate_of) {
+  for_runs(args.rows, args.cols, [&](int64_t row, int64_t first, int count) {
+    float gate[kRun], up[kRun];
+    load_run(args.gate + row * args.gate_stride + first, count, whole, gate);
+    load_run(args.up + row * args.up_stride + first, count, whole, up);
+#pragma unroll
+    for (int i = 0; i < kRun; ++i) gate[i] = gate_of(gate[i], up[i]);
+    store_run(gate, count, whole, args.y + row * args.y_stride + first);
+  });
 }
 
 template <class T>
-__global__ __launch_bounds__(kThreads) void clamp_and_gate(const ClampedSwigluArgs<T> args) {
+__global__ __launch_bounds__(kThreads) void gate_elements(const GatedArgs<T> args, bool whole) {
   ptx::launch_dependents();
   ptx::wait_for_dependencies();
-  const GatedArgs<T>& rows = args.rows;
-  const int64_t i = element_index(), row = i / rows.cols, col = i % rows.cols;
-  if (row >= rows.rows) return;
-  const float gate = fminf(widen(rows.gate[row * rows.gate_stride + col]), args.limit);
-  const float up = fminf(fmaxf(widen(rows.up[row * rows.up_stride + col]), -args.limit), args.limit);
-  rows.y[row * rows.y_stride + col] = narrow<T>((up + 1.f) * gate * sigmoid(args.alpha * gate));
+  gate_rows(args, whole, [&](float gate, float up) { return activation_of(args.kind, gate) * up; });
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void clamp_and_gate(const ClampedSwigluArgs<T> args, bool whole) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
+  gate_rows(args.rows, whole, [&](float gate, float up) {
+    gate = fminf(gate, args.limit);
+    up = fminf(fmaxf(up, -args.limit), args.limit);
+    return (up + 1.f) * gate * sigmoid(args.alpha * gate);
+  });
 }
 
 template <class T>
@@ -71,13 +116,15 @@ __global__ __launch_bounds__(kThreads) void add_elements(const T* x, float scale
 }
 
 template <class X, class Y>
-__global__ __launch_bounds__(kThreads) void copy_elements(const CopyRowsArgs<X, Y> args) {
+__global__ __launch_bounds__(kThreads) void copy_elements(const CopyRowsArgs<X, Y> args, bool whole) {
   ptx::launch_dependents();
   ptx::wait_for_dependencies();
-  const int64_t i = element_index(), row = i / args.cols, col = i % args.cols;
-  if (row >= args.rows) return;
-  const int64_t from = args.source ? args.source[row] / args.divisor : row;
-  args.y[row * args.y_stride + col] = narrow<Y>(widen(args.x[from * args.x_stride + col]));
+  for_runs(args.rows, args.cols, [&](int64_t row, int64_t first, int count) {
+    const int64_t from = args.source ? args.source[row] / args.divisor : row;
+    float numbers[kRun];
+    load_run(args.x + from * args.x_stride + first, count, whole, numbers);
+    store_run(numbers, count, whole, args.y + row * args.y_stride + first);
+  });
 }
 
 __global__ __launch_bounds__(kThreads) void scale_and_cap(float* logits, int64_t count, float scale,
@@ -97,6 +144,20 @@ LaunchConfig per_element(const char* kernel, int64_t count) {
           .overlaps_previous = true};
 }
 
+LaunchConfig per_run(const char* kernel, int64_t rows, int64_t cols) {
+  constexpr int64_t kColsABlock = int64_t{kThreads} * kRun, kMaxGridY = 65535;
+  return {.kernel = kernel,
+          .grid = {(cols + kColsABlock - 1) / kColsABlock, std::min(rows, kMaxGridY)},
+          .block = {kThreads},
+          .overlaps_previous = true};
+}
+
+template <class T>
+bool gated_in_pieces(const GatedArgs<T>& args) {
+  return in_pieces(args.gate, args.gate_stride) && in_pieces(args.up, args.up_stride) &&
+         in_pieces(args.y, args.y_stride);
+}
+
 }  // namespace
 
 template <class T>
@@ -106,12 +167,14 @@ void activate(Activation kind, T* x, int64_t count, Stream& stream) {
 
 template <class T>
 void gated_activation(const GatedArgs<T>& args, Stream& stream) {
-  launch(per_element("gated_activation", args.rows * args.cols), stream, gate_elements<T>, args);
+  launch(per_run("gated_activation", args.rows, args.cols), stream, gate_elements<T>, args,
+         gated_in_pieces(args));
 }
 
 template <class T>
 void clamped_swiglu(const ClampedSwigluArgs<T>& args, Stream& stream) {
-  launch(per_element("clamped_swiglu", args.rows.rows * args.rows.cols), stream, clamp_and_gate<T>, args);
+  launch(per_run("clamped_swiglu", args.rows.rows, args.rows.cols), stream, clamp_and_gate<T>, args,
+         gated_in_pieces(args.rows));
 }
 
 template <class T>
@@ -121,7 +184,8 @@ void add_scaled(const T* x, float scale, T* y, int64_t count, Stream& stream) {
 
 template <class X, class Y>
 void copy_rows(const CopyRowsArgs<X, Y>& args, Stream& stream) {
-  launch(per_element("copy_rows", args.rows * args.cols), stream, copy_elements<X, Y>, args);
+  launch(per_run("copy_rows", args.rows, args.cols), stream, copy_elements<X, Y>, args,
+         in_pieces(args.x, args.x_stride) && in_pieces(args.y, args.y_stride));
 }
 
 void finish_logits(float* logits, int64_t count, float scale, float cap, Stream& stream) {
