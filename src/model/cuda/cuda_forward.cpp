@@ -56,7 +56,11 @@ template <class T>
 void CudaForward<T>::compute(KvPool& pool) {
   if (!shape_ || !graphs_.seen_before(*shape_)) return launch_step(pool);
   const gpu::Graph* graph = graphs_.find(*shape_);
-  if (!graph) graph = &graphs_.add(*shape_, gpu::Graph::record(stream(), [&] { launch_step(pool); }));
+  if (!graph) {
+    const int64_t moves = moves_;
+    graph = &graphs_.add(*shape_, gpu::Graph::record(stream(), [&] { launch_step(pool); }));
+    CHEETAH_ASSERT(moves == moves_, "the step before took all the memory that a shape needs");
+  }
   graph->launch(stream());
 }
 
