@@ -16,6 +16,7 @@ void add_lab(CLI::App& root, Action& action) {
   add_lab_access(*command, action);
   add_lab_diagnose(*command, action);
   add_lab_sass(*command, action);
+  add_lab_roofline(*command, action);
 }
 
 }  // namespace cheetah

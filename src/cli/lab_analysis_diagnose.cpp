@@ -10,12 +10,13 @@
 #include "cli/lab_analysis.h"
 #include "cli/output.h"
 #include "lab/analysis/diagnose.h"
+#include "lab/analysis/lab_results.h"
 
 namespace cheetah {
 namespace {
 
 constexpr const char* kExamples = R"(
-FILE is what Nsight Compute wrote with --csv (page raw or details), or JSON:
+FILE is what Nsight Compute wrote with --csv (page raw or details), what 'cheetah lab run --json' wrote, or JSON:
   {"kernels": [{"name": "copy", "counters": {"dram_pct": 25, "sectors_per_request": 8, "lane_bytes": 4},
                 "stalls": {"long_scoreboard": 60}}]}
 
@@ -38,7 +39,9 @@ std::vector<analysis::Counters> read_counters(const std::string& path) {
     throw Error(format("{}: larger than {} MiB: export fewer kernels", path, kMaxBytes >> 20));
   std::vector<analysis::Counters> all;
   if (trimmed(file.text().substr(0, 4096)).starts_with("{")) {
-    all = analysis::counters_from_json(parse_json(file.text(), path), path);
+    const Json document = parse_json(file.text(), path);
+    all = analysis::is_lab_run(document) ? analysis::counters_of_run(document, path)
+                                         : analysis::counters_from_json(document, path);
   } else {
     for (const KernelCounters& kernel : read_ncu_csv(file.text()))
       all.push_back(analysis::counters_from_ncu(kernel));
@@ -105,7 +108,7 @@ int run_diagnose(const DiagnoseOptions& options) {
 void add_lab_diagnose(CLI::App& lab, Action& action) {
   auto* command = lab.add_subcommand("diagnose", "Which limit a kernel runs into, how we know, what to try");
   auto options = std::make_shared<DiagnoseOptions>();
-  command->add_option("file", options->file, "counters: Nsight Compute's CSV or our JSON");
+  command->add_option("file", options->file, "Nsight Compute's CSV, the lab's JSON, or JSON of counters");
   command->add_option("--before", options->before, "counters before the change: tells whether it worked");
   command->add_option("--kernel", options->kernel, "only kernels whose name contains this");
   command->add_flag("--counters", options->counters, "list the counters the rules know");
