@@ -23,12 +23,15 @@ Examples:
   cheetah bench engine --model random:llama-134m --dtype q8_0 --threads 2
   cheetah bench engine -m model.gguf --prompt 512 --gen 128 --batch 1,8,32
   cheetah bench engine -m random:llama-1b --dtype q4_k --json result.json
-  cheetah bench engine -m random:llama-8b --device cuda --batch 1,8,64
+  cheetah bench engine -m random:llama-8b --device cuda --batch 1,8,64 --context 512 --prompts 4 --prompt-tokens 2048
+  cheetah bench engine -m random:llama-8b --device cuda --dtype fp8
   cheetah bench engine --scenario streams --batch 1,4,16
   cheetah bench engine -m random:llama-134m --scenario long-prompt --batch 8
 
 --model also takes random:llama-134m, random:llama-1b and random:llama-8b: seeded random weights of those sizes.
 )";
+
+constexpr int64_t kDeviceChunk = 8192;  // prompt tokens a step: enough to fill a large device
 
 struct BenchOptions {
   EngineOptions engine;
@@ -52,10 +55,12 @@ std::vector<int64_t> parse_batches(const std::string& text) {
 }
 
 void check_plan(const EngineBenchPlan& plan, const ModelTraits& traits) {
-  if (plan.context() == 0) throw UsageError("--prompt and --gen are both 0: nothing to measure");
-  if (plan.context() > traits.max_positions)
-    throw UsageError(format("--prompt {} and --gen {} need {} positions; the model has {}",
-                            plan.prompt_tokens, plan.new_tokens, plan.context(), traits.max_positions));
+  if (plan.max_positions() == 0) throw UsageError("--prompt and --gen are both 0: nothing to measure");
+  if (plan.max_positions() > traits.max_positions)
+    throw UsageError(
+        format("a context of {} tokens, {} new ones and prompts of {} need {} positions; the model has {}",
+               plan.context_tokens, plan.new_tokens, plan.prompt_length(), plan.max_positions(),
+               traits.max_positions));
 }
 
 void show_progress(double share) {
@@ -64,9 +69,7 @@ void show_progress(double share) {
 }
 
 int run_scenario_bench(const BenchOptions& options, bool default_prompt) {
-  if (options.engine.device == "cuda")
-    throw UsageError("--scenario runs on the CPU: leave --device cuda out");
-  const int64_t prompt = default_prompt ? ScenarioOptions().prompt_tokens : options.plan.prompt_tokens;
+  const int64_t prompt = default_prompt ? ScenarioOptions().prompt_tokens : options.plan.context_tokens;
   return run_scenario({.engine = options.engine,
                        .name = options.scenario,
                        .streams = parse_batches(options.batches),
@@ -100,13 +103,14 @@ int run_bench_engine(const BenchOptions& options) {
   plan.batches = parse_batches(options.batches);
   JsonFile json(options.json);
   LocalEngine engine(options.engine);
+  if (engine.on_cuda()) plan.chunk_tokens = kDeviceChunk;
   check_plan(plan, engine.model().traits());
   constexpr int64_t kPageTokens = 16;
   const int64_t tokens = plan.num_pages(kPageTokens) * kPageTokens;
   KvPool pool = engine.make_kv_pool(tokens);
   if (pool.num_pages() < plan.num_pages(pool.page_tokens()))
     throw Error(
-        format("the caches of batch {} do not fit in memory; use a smaller --batch, --prompt or --gen",
+        format("the caches of batch {} do not fit in memory; use a smaller --batch, --context or --gen",
                plan.max_batch()));
   const Ceilings ceilings = measure_ceilings(engine);
   const EngineBenchSamples samples =
@@ -132,10 +136,18 @@ void add_engine(CLI::App& bench, Action& action) {
   add_engine_options(*command, options->engine);
   constexpr int64_t kMost = int64_t{1} << 24;
   CLI::Option* prompt =
-      command->add_option("--prompt", options->plan.prompt_tokens, "prompt tokens")->capture_default_str();
+      command->add_option("--prompt,--context", options->plan.context_tokens, "tokens before those decoded")
+          ->capture_default_str();
   accept_counts(prompt, 0, kMost);
-  accept_counts(command->add_option("--gen", options->plan.new_tokens, "decode steps")->capture_default_str(),
-                0, kMost);
+  accept_counts(
+      command->add_option("--gen,--decode", options->plan.new_tokens, "decode steps")->capture_default_str(),
+      0, kMost);
+  accept_counts(command->add_option("--prompts", options->plan.prompts, "prompts computed at once")
+                    ->capture_default_str(),
+                1, 4096);
+  accept_counts(command->add_option("--prompt-tokens", options->plan.prompt_tokens,
+                                    "tokens of each of them (default: as --context)"),
+                1, kMost);
   command->add_option("--batch", options->batches, "batch sizes to decode, or streams, e.g. 1,8,32")
       ->capture_default_str();
   accept_counts(command->add_option("--repeat", options->plan.repeats, "repeats of each measurement")

@@ -15,17 +15,20 @@ namespace {
 // Least bytes of one decode step: the weights once, and each sequence's keys and values at the middle of the
 // run. With experts the weights are those of one token, so larger batches read more than is counted.
 double step_bytes(const BenchFacts& facts, int64_t batch) {
-  const int64_t context = facts.plan.prompt_tokens + facts.plan.new_tokens / 2;
+  const int64_t context = facts.plan.context_tokens + facts.plan.new_tokens / 2;
   return static_cast<double>(facts.model.decode_bytes()) +
          static_cast<double>(batch) * kv_read_bytes(facts.model.traits(), facts.kv_dtype, context);
 }
 
 double prompt_rate(const BenchFacts& facts) {
-  return static_cast<double>(facts.plan.prompt_tokens) / median(facts.samples.prompt_seconds);
+  return static_cast<double>(facts.plan.prompts * facts.plan.prompt_length()) /
+         median(facts.samples.prompt_seconds);
 }
 
 double prompt_flops_rate(const BenchFacts& facts) {
-  return prompt_flops(facts.model.traits(), facts.plan.prompt_tokens) / median(facts.samples.prompt_seconds);
+  return static_cast<double>(facts.plan.prompts) *
+         prompt_flops(facts.model.traits(), facts.plan.prompt_length()) /
+         median(facts.samples.prompt_seconds);
 }
 
 std::string utc_now() {
@@ -38,7 +41,8 @@ std::string utc_now() {
 }
 
 Json prompt_json(const BenchFacts& facts) {
-  return {{"tokens", facts.plan.prompt_tokens},
+  return {{"prompts", facts.plan.prompts},
+          {"tokens", facts.plan.prompt_length()},
           {"tokens_per_second", prompt_rate(facts)},
           {"seconds_median", median(facts.samples.prompt_seconds)},
           {"seconds_spread", relative_spread(facts.samples.prompt_seconds)},
@@ -51,6 +55,7 @@ Json decode_json(const BenchFacts& facts, const DecodeSamples& decode) {
   const double step = median(decode.step_seconds);
   const double bytes = step_bytes(facts, decode.batch);
   return {{"batch", decode.batch},
+          {"context", facts.plan.context_tokens},
           {"tokens_per_second", static_cast<double>(decode.batch) / step},
           {"step_seconds_median", step},
           {"step_seconds_spread", relative_spread(decode.step_seconds)},
@@ -80,7 +85,10 @@ Json provenance(int threads) {
 std::string bench_table(const BenchFacts& facts) {
   Table table({"phase", "tokens/s", "time per step", "spread", "of ceiling"});
   if (!facts.samples.prompt_seconds.empty())
-    table.add({format("prompt {}", facts.plan.prompt_tokens), format("{:.1f}", prompt_rate(facts)),
+    table.add({facts.plan.prompts == 1
+                   ? format("prompt {}", facts.plan.prompt_length())
+                   : format("prompts {} x {}", facts.plan.prompts, facts.plan.prompt_length()),
+               format("{:.1f}", prompt_rate(facts)),
                format("{:.1f} ms", 1e3 * median(facts.samples.prompt_seconds)),
                format("{:.1f} %", 100 * relative_spread(facts.samples.prompt_seconds)),
                format("{:.0f} % F32 FMA", 100 * prompt_flops_rate(facts) / facts.fma_peak)});

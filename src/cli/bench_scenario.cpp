@@ -26,6 +26,7 @@ EngineConfig config_of(const ScenarioOptions& options) {
   config.threads = options.engine.threads;
   config.precision = precision_of(options.engine.compute);
   config.kv_dtype = cache_dtype(options.engine);
+  config.device = uses_cuda(options.engine.device) ? DeviceKind::kCuda : DeviceKind::kCpu;
   config.step_target_ms = options.step_target_ms;
   return config;
 }
@@ -190,6 +191,7 @@ int run_scenario(const ScenarioOptions& options) {
   Json result = {{"schema_version", 1},
                  {"kind", "bench-engine-" + options.name},
                  {"provenance", provenance(options.engine.threads)},
+                 {"device", device_name(options.engine.device)},
                  {"model", {{"name", model->name()}, {"parameters", model->num_parameters()}}},
                  {"prompt_tokens", options.prompt_tokens},
                  {"new_tokens", options.new_tokens}};

@@ -17,7 +17,7 @@ namespace cheetah {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-constexpr std::array kWeightTypes = {DType::kF32,  DType::kF16,  DType::kBF16,
+constexpr std::array kWeightTypes = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kF8E4M3,
                                      DType::kQ8_0, DType::kQ4_0, DType::kQ4_K};
 constexpr std::array kCacheTypes = {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3, DType::kI8};
 
@@ -27,26 +27,14 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// An option whose value must name one of `types`.
-void add_type_option(CLI::App& command, const char* flag, std::string& value, std::span<const DType> types,
-                     const std::string& help) {
-  std::string names;
-  for (const DType type : types) names += (names.empty() ? "" : ", ") + lower(name_of(type));
-  std::vector<DType> allowed(types.begin(), types.end());
-  command.add_option(flag, value, format("{}: {}", help, names))
-      ->check([allowed, names](const std::string& text) {
-        const auto type = dtype_from_name(text);
-        if (type && std::ranges::find(allowed, *type) != allowed.end()) return std::string();
-        return format("'{}' is not one of {}", printable(text), names);
-      });
-}
-
 // What random: presets have unless --dtype says otherwise: the half precision that is fast there.
 DType random_weights(bool on_cuda) { return on_cuda ? DType::kBF16 : DType::kF16; }
 
 bool is_random(const std::string& path) { return path.starts_with("random:"); }
 
 std::unique_ptr<Model> load_model(const std::string& path, const std::string& dtype, bool on_cuda) {
+  if (weight_dtype(dtype) == DType::kF8E4M3 && !is_random(path))
+    throw UsageError("--dtype fp8: only random: models can be made with weights of 8-bit floats");
   if (is_random(path)) return Model::random(path, weight_dtype(dtype).value_or(random_weights(on_cuda)));
   LoadOptions options;
   options.dtype = weight_dtype(dtype);
@@ -59,8 +47,9 @@ std::string type_name(const std::string& path, const std::string& dtype, bool on
 }
 
 DType cache_dtype_on(const EngineOptions& options, bool on_cuda) {
-  const bool default_half = options.kv_dtype.empty() && options.compute != "exact";
-  return on_cuda && default_half ? DType::kBF16 : cache_dtype(options);
+  if (!options.kv_dtype.empty()) return *cache_type_from_name(options.kv_dtype);
+  if (options.compute == "exact") return DType::kF32;
+  return on_cuda ? DType::kBF16 : DType::kF16;
 }
 
 constexpr const char* kCacheTypeNames = "f32, bf16, f16, f8_e4m3 (or fp8), i8 (or int8)";
@@ -81,10 +70,7 @@ std::optional<DType> cache_type_from_name(const std::string& name) {
   return type && std::ranges::find(kCacheTypes, *type) != kCacheTypes.end() ? type : std::nullopt;
 }
 
-DType cache_dtype(const EngineOptions& options) {
-  if (!options.kv_dtype.empty()) return *cache_type_from_name(options.kv_dtype);
-  return options.compute == "exact" ? DType::kF32 : DType::kF16;
-}
+DType cache_dtype(const EngineOptions& options) { return cache_dtype_on(options, uses_cuda(options.device)); }
 
 void add_threads_option(CLI::App& command, int& threads) {
   accept_counts(
@@ -94,8 +80,12 @@ void add_threads_option(CLI::App& command, int& threads) {
 }
 
 void add_dtype_option(CLI::App& command, std::string& dtype) {
-  add_type_option(command, "--dtype", dtype, kWeightTypes,
-                  "hold the weights in this type instead of the file's");
+  const std::string names = weight_type_names();
+  command.add_option("--dtype", dtype, "hold the weights in this type instead of the file's: " + names)
+      ->check([names](const std::string& text) {
+        if (weight_dtype(text)) return std::string();
+        return format("'{}' is not one of {}", printable(text), names);
+      });
 }
 
 void add_compute_option(CLI::App& command, std::string& compute) {
@@ -117,6 +107,10 @@ bool uses_cuda(const std::string& device) {
   return device != "cpu" && cuda;
 }
 
+std::string device_name(const std::string& device) {
+  return uses_cuda(device) ? gpu::query_device().name : "CPU";
+}
+
 void add_engine_options(CLI::App& command, EngineOptions& options) {
   add_model_option(command, options.model);
   add_threads_option(command, options.threads);
@@ -127,7 +121,15 @@ void add_engine_options(CLI::App& command, EngineOptions& options) {
 }
 
 std::optional<DType> weight_dtype(const std::string& name) {
-  return name.empty() ? std::nullopt : dtype_from_name(name);
+  const std::string plain = lower(name);
+  const auto type = plain == "fp8" ? DType::kF8E4M3 : dtype_from_name(plain);
+  return type && std::ranges::find(kWeightTypes, *type) != kWeightTypes.end() ? type : std::nullopt;
+}
+
+std::string weight_type_names() {
+  std::string names;
+  for (const DType type : kWeightTypes) names += (names.empty() ? "" : ", ") + lower(name_of(type));
+  return names + " (or fp8 for f8_e4m3)";
 }
 
 Precision precision_of(const std::string& compute) {
@@ -153,7 +155,7 @@ std::string text_of(const MemoryBudget& budget) {
 }
 
 std::unique_ptr<Model> load_model(const EngineOptions& options) {
-  return load_model(find_model(options.model), options.dtype, false);
+  return load_model(find_model(options.model), options.dtype, uses_cuda(options.device));
 }
 
 std::unique_ptr<Runner> make_runner(const Model& model, Precision precision, bool on_cuda,
@@ -172,7 +174,7 @@ LocalEngine::LocalEngine(const EngineOptions& options)
       weight_type_(type_name(path_, options.dtype, on_cuda_)),
       mapped_weights_(options.dtype.empty() && !is_random(path_)) {}
 
-std::string LocalEngine::device_name() const { return on_cuda_ ? gpu::query_device().name : "CPU"; }
+std::string LocalEngine::device_name() const { return cheetah::device_name(on_cuda_ ? "cuda" : "cpu"); }
 
 KvPool LocalEngine::make_kv_pool(int64_t wanted) {
   constexpr int64_t kPageTokens = 16;

@@ -31,12 +31,15 @@ void add_dtype_option(CLI::App& command, std::string& dtype);
 void add_compute_option(CLI::App& command, std::string& compute);
 void add_device_option(CLI::App& command, std::string& device);
 
-std::optional<DType> weight_dtype(const std::string& name);  // nullopt for "": as stored
+std::optional<DType> weight_dtype(const std::string& name);  // nullopt: as stored, or no type of weights
+std::string weight_type_names();
 Precision precision_of(const std::string& compute);
 // Whether "cuda", "cpu" or "auto" means CUDA here. Throws Error telling why "cuda" cannot be had.
 bool uses_cuda(const std::string& device);
+std::string device_name(const std::string& device);                  // what that is: "CPU", "NVIDIA H200"
 std::optional<DType> cache_type_from_name(const std::string& name);  // nullopt: a cache cannot have it
-// As asked for; else half precision, which holds keys and values well, and with exact arithmetic the whole.
+// As asked for; else the half precision of the device, which holds keys and values well, and with exact
+// arithmetic the whole.
 DType cache_dtype(const EngineOptions& options);
 
 struct MemoryBudget {

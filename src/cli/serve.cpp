@@ -5,7 +5,6 @@
 #include "base/format.h"
 #include "base/table.h"
 #include "cli/command.h"
-#include "cli/model_lookup.h"
 #include "cli/output.h"
 #include "cli/serve_options.h"
 #include "cli/signals.h"
@@ -45,15 +44,6 @@ class StartReport {
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_ = start_;
 };
-
-std::shared_ptr<const Model> load(const EngineOptions& options) {
-  const std::string path = find_model(options.model);
-  if (path.starts_with("random:"))
-    return Model::random(path, weight_dtype(options.dtype).value_or(DType::kF16));
-  LoadOptions how;
-  how.dtype = weight_dtype(options.dtype);
-  return Model::load(path, how);
-}
 
 std::string budget_table(const MemoryPlan& plan) {
   Table table({"memory", "size", "note"});
@@ -99,7 +89,7 @@ int run_serve(const ServeOptions& options) {
   Server server(server_config(options, std::getenv("CHEETAH_API_KEY")));
   print(format("cheetah {} starts at {}\n", build_info().version, server.url()));
   report.done("port open");
-  const std::shared_ptr<const Model> model = load(options.engine);
+  const std::shared_ptr<const Model> model = load_model(options.engine);
   report.done("model read");
   GrammarCache grammars(*model);
   const MemoryPlan plan = plan_memory(*model, engine_config(options));

@@ -25,7 +25,7 @@ void add_engine_settings(Settings& s, ServeOptions& o) {
          [&o](const std::string&, const std::string& text) { o.engine.model = text; }, false, "MODEL,-m"});
   s.add_list("served-model-name", o.served_names, "what clients call the model");
   s.add_int("threads", o.engine.threads, 1, 1024, "threads to compute with (default: one per core)", "-t");
-  s.add({"dtype", "", "hold the weights in this type: f32, f16, bf16, q8_0, q4_0, q4_k",
+  s.add({"dtype", "", "hold the weights in this type: " + weight_type_names(),
          [&o](const std::string& where, const std::string& text) {
            if (!weight_dtype(text))
              throw UsageError(format("{}: '{}' is no type of weights", where, printable(text)));
@@ -39,6 +39,8 @@ void add_engine_settings(Settings& s, ServeOptions& o) {
            o.engine.kv_dtype = text;
          }});
   s.add_choice("compute", o.engine.compute, {"native", "exact"}, "arithmetic");
+  s.add_choice("device", o.engine.device, {"auto", "cuda", "cpu"},
+               "what computes; auto: cuda where there is one");
   s.add_count("ctx-size", o.config.max_context, 1, kMost,
               "tokens of context a request may use (default: the model's, or what fits)",
               "-c,--max-model-len");
@@ -152,6 +154,7 @@ EngineConfig engine_config(const ServeOptions& options) {
   config.threads = options.engine.threads;
   config.precision = precision_of(options.engine.compute);
   config.kv_dtype = cache_dtype(options.engine);
+  config.device = uses_cuda(options.engine.device) ? DeviceKind::kCuda : DeviceKind::kCpu;
   config.prefix_cache = !options.no_prefix_cache;
   config.preemption = options.preemption == "swap" ? Preemption::kSwap : Preemption::kRecompute;
   config.policy = options.policy == "static"    ? BatchPolicy::kStatic

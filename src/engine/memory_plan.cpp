@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/table.h"
+#include "gpu/device.h"
 #include "hw/cpu.h"
 #include "model/weights.h"
 
@@ -56,10 +57,12 @@ MemoryPlan plan_memory(const ModelTraits& traits, int64_t unread_weight_bytes, c
   if (config.kv_bytes > 0) {
     plan.num_pages = config.kv_bytes / page_bytes;
   } else {
-    // Half of what is left: prompts come and go, the machine has other work. One whole context may take all.
+    // On the host half of what is left: prompts come and go, the machine has other work; one whole context
+    // may take all. A device has no other work, but its kernels' scratch grows with the first large steps.
     const int64_t left = std::max<int64_t>(0, free_bytes - unread_weight_bytes - activations - kMargin);
-    const int64_t half = std::max(left / 2 / page_bytes, std::min(context_pages, left / page_bytes));
-    plan.num_pages = std::min(half, context_pages * config.max_sequences);
+    const int64_t share = config.device == DeviceKind::kCuda ? left / 10 * 9 : left / 2;
+    const int64_t taken = std::max(share / page_bytes, std::min(context_pages, left / page_bytes));
+    plan.num_pages = std::min(taken, context_pages * config.max_sequences);
   }
   const auto bytes = [](int64_t count) { return human_bytes(static_cast<double>(count)); };
   if (plan.num_pages < 1)
@@ -71,8 +74,8 @@ MemoryPlan plan_memory(const ModelTraits& traits, int64_t unread_weight_bytes, c
                               ? format("{} tokens, cut from {} to fit", resolved.max_context, wanted_context)
                               : format("{} tokens", resolved.max_context);
   plan.rows = {
-      {"free memory", free_bytes, ""},
-      {"weights still to read", unread_weight_bytes, ""},
+      {config.device == DeviceKind::kCuda ? "free memory of the device" : "free memory", free_bytes, ""},
+      {config.device == DeviceKind::kCuda ? "weights" : "weights still to read", unread_weight_bytes, ""},
       {"activations", activations,
        format("{} tokens a step, {} sequences", resolved.max_batch_tokens, resolved.max_sequences)},
       {"key and value cache", resolved.kv_bytes,
@@ -83,6 +86,11 @@ MemoryPlan plan_memory(const ModelTraits& traits, int64_t unread_weight_bytes, c
 }
 
 MemoryPlan plan_memory(const Model& model, const EngineConfig& config) {
+  if (config.device == DeviceKind::kCuda) {
+    MemoryPlan plan = plan_memory(model.traits(), model.weight_bytes(), config, gpu::device_memory().free);
+    plan.rows.front().note = gpu::query_device().name;
+    return plan;
+  }
   const int64_t unread = std::max<int64_t>(0, model.weight_bytes() - model.weights().owned.size());
   return plan_memory(model.traits(), unread, config, available_memory_bytes());
 }

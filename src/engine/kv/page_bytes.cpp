@@ -7,7 +7,7 @@
 
 namespace cheetah {
 
-PageBytes::PageBytes(KvPool& pool) {
+PageBytes::PageBytes(KvPool& pool) : place_(pool.place()) {
   for (int64_t i = 0; i < pool.layout().slots; ++i) {
     const PagedKv slot = pool.slot(i);
     const int64_t rows = slot.kv_heads * slot.page_tokens;
@@ -18,12 +18,31 @@ PageBytes::PageBytes(KvPool& pool) {
 }
 
 void PageBytes::copy(PageIndex from, PageIndex to) {
-  for (const Plane& plane : planes_)
-    std::memcpy(plane.at(to), plane.at(from), static_cast<size_t>(plane.bytes));
+  for (const Plane& plane : planes_) {
+    if (place_)
+      gpu::copy_on_device(plane.at(to), plane.at(from), plane.bytes, place_->stream);
+    else
+      std::memcpy(plane.at(to), plane.at(from), static_cast<size_t>(plane.bytes));
+  }
 }
 
-void PageBytes::save(PageIndex page, std::span<std::byte> bytes) const {
+std::byte* PageBytes::staging() {
+  if (staging_.size() < page_bytes_) staging_ = gpu::PinnedBuffer(page_bytes_);
+  return staging_.data();
+}
+
+void PageBytes::save(PageIndex page, std::span<std::byte> bytes) {
   CHEETAH_ASSERT(std::ssize(bytes) == page_bytes_, "room for one page");
+  if (place_) {
+    std::byte* at = staging();
+    for (const Plane& plane : planes_) {
+      gpu::copy_to_host(at, plane.at(page), plane.bytes, place_->stream);
+      at += plane.bytes;
+    }
+    place_->stream.wait();
+    std::memcpy(bytes.data(), staging(), bytes.size());
+    return;
+  }
   std::byte* to = bytes.data();
   for (const Plane& plane : planes_) {
     std::memcpy(to, plane.at(page), static_cast<size_t>(plane.bytes));
@@ -34,6 +53,16 @@ void PageBytes::save(PageIndex page, std::span<std::byte> bytes) const {
 void PageBytes::load(std::span<const std::byte> bytes, PageIndex page) {
   CHEETAH_ASSERT(std::ssize(bytes) == page_bytes_, "the bytes of one page");
   const std::byte* from = bytes.data();
+  if (place_) {
+    std::memcpy(staging(), from, bytes.size());
+    from = staging();
+    for (const Plane& plane : planes_) {
+      gpu::copy_to_device(plane.at(page), from, plane.bytes, place_->stream);
+      from += plane.bytes;
+    }
+    place_->stream.wait();  // the staging memory is used again
+    return;
+  }
   for (const Plane& plane : planes_) {
     std::memcpy(plane.at(page), from, static_cast<size_t>(plane.bytes));
     from += plane.bytes;

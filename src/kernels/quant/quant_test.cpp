@@ -216,6 +216,12 @@ TEST(Quantize, ZerosConstantsAndOneSidedBlocksSurvive) {
   }
 }
 
+TEST(Quantize, EightBitFloatsAreTheNearestAndEndAtTheLargest) {
+  const std::vector<float> x = {0.f, -1.f, 1.0625f, 1.1875f, 0x1p-9f, 447.f, 1e6f, -1e6f};
+  EXPECT_EQ(round_trip(DType::kF8E4M3, x),
+            (std::vector<float>{0.f, -1.f, 1.f, 1.25f, 0x1p-9f, 448.f, 448.f, -448.f}));
+}
+
 TEST(Quantize, OnlyWritableTypesAreAccepted) {
   EXPECT_TRUE(can_quantize_to(DType::kQ4_K));
   EXPECT_FALSE(can_quantize_to(DType::kQ6_K));

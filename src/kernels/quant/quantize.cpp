@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "kernels/attention/scaled_row.h"
 #include "kernels/quant/blocks.h"
 #include "kernels/quant/quant.h"
 #include "tensor/float16.h"
@@ -138,6 +139,13 @@ BlockQ4_K to_q4_k(const float* x) {
   return block;
 }
 
+// Without a scale: what is beyond the largest number becomes it.
+uint8_t to_e4m3(float value) {
+  if (std::isnan(value)) return 0x7F;
+  return static_cast<uint8_t>(e4m3_code(std::min(std::fabs(value), 448.f)) |
+                              (std::signbit(value) ? 0x80 : 0));
+}
+
 template <int kElements, class Convert>
 void each_block(const float* values, std::byte* row, int64_t elements, Convert convert) {
   CHEETAH_ASSERT(elements % kElements == 0, "a row must be a whole number of blocks");
@@ -150,8 +158,8 @@ void each_block(const float* values, std::byte* row, int64_t elements, Convert c
 }  // namespace
 
 bool can_quantize_to(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kQ8_0 ||
-         dtype == DType::kQ4_0 || dtype == DType::kQ4_K;
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF8E4M3 ||
+         dtype == DType::kQ8_0 || dtype == DType::kQ4_0 || dtype == DType::kQ4_K;
 }
 
 void quantize_row(DType dtype, const float* values, std::byte* row, int64_t elements) {
@@ -162,6 +170,8 @@ void quantize_row(DType dtype, const float* values, std::byte* row, int64_t elem
       return each_block<1>(values, row, elements, [](const float* x) { return f32_to_f16(*x); });
     case DType::kBF16:
       return each_block<1>(values, row, elements, [](const float* x) { return f32_to_bf16(*x); });
+    case DType::kF8E4M3:
+      return each_block<1>(values, row, elements, [](const float* x) { return to_e4m3(*x); });
     case DType::kQ8_0:
       return each_block<32>(values, row, elements, to_q8_0);
     case DType::kQ4_0:
