@@ -30,6 +30,14 @@ TEST(MemoryPlan, TakesTheWholeContextWhereThereIsRoom) {
   EXPECT_EQ(plan.num_pages * 16 * 16 * 1024, plan.config.kv_bytes);
 }
 
+TEST(MemoryPlan, ADeviceGivesAlmostAllThatIsLeft) {
+  const EngineConfig config{.device = DeviceKind::kCuda, .max_sequences = 1024};
+  const MemoryPlan plan = plan_memory(traits_of_a_small_llama(), 500 * kMiB, config, 16384 * kMiB);
+  EXPECT_GT(plan.config.kv_bytes, 12000 * kMiB);
+  EXPECT_LT(plan.config.kv_bytes, 15000 * kMiB);
+  EXPECT_NE(plan.rows.front().name.find("device"), std::string::npos);
+}
+
 TEST(MemoryPlan, CutsTheContextInsteadOfFailing) {
   const MemoryPlan plan =
       plan_memory(traits_of_a_small_llama(), 500 * kMiB, {.max_batch_tokens = 256}, 650 * kMiB);
