@@ -54,11 +54,13 @@ __device__ inline void copy_bytes(void* to, const void* from, uint32_t bytes, ui
       "l"(from), "r"(bytes), "r"(shared_address(barrier))
       : "memory");
 }
-// The same into every block of the cluster named in mask, at the same place, with the bytes to each one's barrier.
+// The same into every block of the cluster named in mask, at the same place, with the bytes to each one's
+// barrier.
 __device__ inline void copy_bytes_to_cluster(void* to, const void* from, uint32_t bytes, uint64_t* barrier,
                                              uint16_t mask) {
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], "
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, "
+      "[%3], "
       "%4;" ::"r"(shared_address(to)),
       "l"(from), "r"(bytes), "r"(shared_address(barrier)), "h"(mask)
       : "memory");
@@ -102,6 +104,17 @@ __device__ inline void copy_box_2d_to_cluster(void* to, const gpu::TensorMap* ma
 __device__ inline void store_box_2d(const gpu::TensorMap* map, const void* from, int x, int y) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map),
                "r"(shared_address(from)), "r"(x), "r"(y)
+               : "memory");
+}
+// Neighbouring bytes from shared memory, or F32 numbers added to what is there; multiples of 16 bytes.
+__device__ inline void store_bytes(void* to, const void* from, uint32_t bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
+               "r"(shared_address(from)), "r"(bytes)
+               : "memory");
+}
+__device__ inline void add_floats(float* to, const float* from, uint32_t bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
+               "r"(shared_address(from)), "r"(bytes)
                : "memory");
 }
 __device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
