@@ -310,7 +310,7 @@ const Registered kPrecision({
                  {.name = "bf16", .idea = "tensor cores, F32 sums"},
                  {.name = "fp8", .idea = "tensor cores, E4M3"},
                  {.name = "int8", .idea = "tensor cores, 32-bit integer sums"}},
-    .sizes = sizes_of({1024, 4096, 8192}),
+    .sizes = sizes_of({1024, 4096}),
     .quick = sizes_of({1024}),
     .tolerance = {.relative = 1e-3, .absolute = 0.5},
     .make = make,

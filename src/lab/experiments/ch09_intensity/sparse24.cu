@@ -16,6 +16,8 @@ namespace cheetah::lab {
 namespace {
 
 constexpr int kOutputs = 16384, kInputs = 4096;  // W: rows and columns
+constexpr int64_t kWeights = int64_t{kOutputs} * kInputs;
+constexpr int kCopies = 4;  // of W, used in turns: one alone would partly stay in L2
 constexpr int kRowsPerBlock = 128, kStep = 64, kStages = 4, kThreads = 256;
 constexpr int kFragment = 512;  // bytes of a 16 x 16 or 32 x 8 operand of a warp: 16 a lane
 
@@ -49,6 +51,9 @@ __device__ inline uint32_t bf16_pair(float low, float high) {  // exact numbers:
 // W in order [row block of 128][k of 32][16 rows]: dense two fragments of 16 x 16, sparse one, and 16
 // metadata words.
 __global__ void pack_weights(const uint32_t* seed, uint4* dense, uint4* sparse, uint32_t* metadata) {
+  dense += int64_t{blockIdx.y} * (kWeights / 8);
+  sparse += int64_t{blockIdx.y} * (kWeights / 16);
+  metadata += int64_t{blockIdx.y} * (kWeights / 32);
   const int lane = threadIdx.x % 32, tile = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
   const int in_block = tile % 8, k32 = tile / 8 % (kInputs / 32), block = tile / 8 / (kInputs / 32);
   const int row = block * kRowsPerBlock + in_block * 16 + lane / 4;
@@ -218,19 +223,21 @@ struct Packed {
   DeviceScratch<uint4> dense, sparse, inputs;
   DeviceScratch<uint32_t> metadata;
   std::shared_ptr<bool> stale;
+  std::shared_ptr<int64_t> turn;  // which copy of W is next
 };
 
 template <class S>
 void run(const Launch& at, const Packed& packed, Array<float> y, int64_t rows) {
-  const auto bytes = [](const auto& scratch) {
-    return reinterpret_cast<const unsigned char*>(scratch.data());
-  };
+  const int64_t copy = (*packed.turn)++ % kCopies;
+  const uint4* weights = S::kSparse ? packed.sparse.data() + copy * (kWeights / 16)
+                                    : packed.dense.data() + copy * (kWeights / 8);
+  const auto bytes = [](const auto* data) { return reinterpret_cast<const unsigned char*>(data); };
   gpu::launch({.kernel = "sparse24",
                .grid = {kOutputs / kRowsPerBlock, rows / S::kColumns},
                .block = {kThreads},
                .shared_bytes = kStages * S::kStageBytes},
-              at.stream(), product<S>, bytes(S::kSparse ? packed.sparse : packed.dense),
-              bytes(packed.metadata), bytes(packed.inputs), at[y]);
+              at.stream(), product<S>, bytes(weights), bytes(packed.metadata.data() + copy * (kWeights / 32)),
+              bytes(packed.inputs.data()), at[y]);
 }
 template <bool kSparse>
 void run_fitting(const Launch& at, const Packed& packed, Array<float> y, int64_t rows) {
@@ -243,12 +250,9 @@ void run_fitting(const Launch& at, const Packed& packed, Array<float> y, int64_t
 std::unique_ptr<Trial> make(const Setup& setup) {
   const int64_t rows = setup.dim(0);
   auto trial = std::make_unique<ArrayTrial>(setup);
-  constexpr int64_t kWeights = int64_t{kOutputs} * kInputs;
-  const Packed packed{{setup, kWeights / 8},
-                      {setup, kWeights / 16},
-                      {setup, rows * kInputs / 8},
-                      {setup, kWeights / 32},
-                      std::make_shared<bool>(true)};
+  const Packed packed{{setup, kCopies * kWeights / 8}, {setup, kCopies * kWeights / 16},
+                      {setup, rows * kInputs / 8},     {setup, kCopies * kWeights / 32},
+                      std::make_shared<bool>(true),    std::make_shared<int64_t>(0)};
   const auto seed =
       trial->input_from<uint32_t>("seed", 1, [stale = packed.stale](std::span<uint32_t> to, uint64_t from) {
         to[0] = static_cast<uint32_t>(from);
@@ -269,8 +273,9 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   const auto pack = [=](const Launch& at) {
     if (!*packed.stale) return;
     *packed.stale = false;
-    gpu::launch({.kernel = "pack_weights", .grid = {kWeights / 512 * 32 / 256}, .block = {256}}, at.stream(),
-                pack_weights, at[seed], packed.dense.data(), packed.sparse.data(), packed.metadata.data());
+    gpu::launch({.kernel = "pack_weights", .grid = {kWeights / 512 * 32 / 256, kCopies}, .block = {256}},
+                at.stream(), pack_weights, at[seed], packed.dense.data(), packed.sparse.data(),
+                packed.metadata.data());
     gpu::launch({.kernel = "pack_inputs", .grid = {rows * kInputs / 256 * 32 / 256}, .block = {256}},
                 at.stream(), pack_inputs, at[x], packed.inputs.data());
   };
@@ -298,7 +303,7 @@ const Registered kSparse24({
                       "gain little.",
               .variant = "sparse",
               .speedup = 2},
-    .rotation = Rotation::kHot,  // W alone is beyond the caches
+    .rotation = Rotation::kHot,  // W rotates by itself
     .min_compute = 90,
     .variants = {{.name = "dense", .idea = "mma.sync m16n8k16 over all weights, zeros included"},
                  {.name = "sparse", .idea = "mma.sp m16n8k32 over packed weights and metadata"}},

@@ -158,7 +158,7 @@ const Registered kPipeline({
                  {.name = "four-stages", .idea = "three tiles in flight"},
                  {.name = "warp-roles", .idea = "a copying warp and two multiplying warpgroups, four stages"},
                  {.name = "roles-cluster", .idea = "and pairs of blocks fetch B's tile once, by multicast"}},
-    .sizes = sizes_of({1024, 4096, 8192}),
+    .sizes = sizes_of({1024, 4096}),
     .quick = sizes_of({1024}),
     .make = make,
 });

@@ -179,7 +179,7 @@ const Registered kSharedTiles({
                  {.name = "multicast-4", .idea = "fours: a quarter to all four"},
                  {.name = "multicast-8", .idea = "eights: an eighth to all eight"},
                  {.name = "remote-4", .idea = "one of four copies; the others load from its shared memory"}},
-    .sizes = {{.label = "512 tiles", .dims = {512}}, {.label = "16384 tiles", .dims = {16384}}},
+    .sizes = {{.label = "512 tiles", .dims = {512}}, {.label = "8192 tiles", .dims = {8192}}},
     .quick = {{.label = "512 tiles", .dims = {512}}},
     .tolerance = {.relative = 1e-4, .absolute = 2e-3},
     .make = make_shared_tiles,

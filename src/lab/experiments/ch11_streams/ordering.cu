@@ -54,14 +54,12 @@ class PlainStreams {
 std::unique_ptr<Trial> make_default(const Setup& setup) {
   const int64_t cycles = setup.dim(0);
   auto trial = std::make_unique<ArrayTrial>(setup);
-  const auto seed = trial->input<uint32_t>("seed", 1, 0, 2);
   const auto y = trial->output<uint32_t>("y", kStreams + 1);
   trial->set_cost({.roof = Roof::kNone, .items = 2.0 * kStreams + 1, .item = "kernel"});
   trial->reference([=](const HostArrays& host) {
     for (uint32_t& v : host[y]) v = 2;
     host[y][kStreams] = 1;
   });
-  (void)seed;
   // Two kernels a stream, and between them one stray kernel somewhere else.
   const auto add = [&](const char* name, unsigned flags, bool stray_in_default) {
     const auto streams = std::make_shared<PlainStreams>(flags);
@@ -117,11 +115,9 @@ constexpr int kSteps = 64;
 std::unique_ptr<Trial> make_chain(const Setup& setup) {
   const int64_t cycles = setup.dim(0);
   auto trial = std::make_unique<ArrayTrial>(setup);
-  const auto seed = trial->input<uint32_t>("seed", 1, 0, 2);
   const auto y = trial->output<uint32_t>("y", 1);
   trial->set_cost({.roof = Roof::kNone, .items = kSteps, .item = "step"});
   trial->reference([=](const HostArrays& host) { host[y][0] = kSteps; });
-  (void)seed;
   const auto streams = std::make_shared<SideStreams>(setup, 2);
   const auto begin = [=](const Launch& at) {
     gpu::fill_bytes(at[y], 0, 4, at.stream());
@@ -209,11 +205,9 @@ void host_adds(void* meeting) {
 
 std::unique_ptr<Trial> make_callback(const Setup& setup) {
   auto trial = std::make_unique<ArrayTrial>(setup);
-  const auto seed = trial->input<uint32_t>("seed", 1, 0, 2);
   const auto y = trial->output<uint32_t>("y", 1);
   trial->set_cost({.roof = Roof::kNone, .items = kRounds, .item = "round"});
   trial->reference([=](const HostArrays& host) { host[y][0] = 2 * kRounds; });
-  (void)seed;
   const auto meeting = std::make_shared<Meeting>(setup);
   const auto add = [&](const char* name, auto between) {
     trial->variant(name, [=](const Launch& at) {

@@ -169,14 +169,12 @@ __global__ __launch_bounds__(kThreads) void draw_by_two_levels(uint32_t* y, int 
 std::unique_ptr<Trial> make_counter(const Setup& setup) {
   const int n = static_cast<int>(setup.dim(0));
   auto trial = std::make_unique<ArrayTrial>(setup);
-  const auto seed = trial->input<uint32_t>("seed", 1, 0, 2);
   const auto y = trial->output<uint32_t>("y", n);
   const auto head = trial->scratch<int>("head", 1);
   trial->set_cost({.bytes = 4.0 * n, .roof = Roof::kNone, .items = 1.0 * n, .item = "ticket"});
   trial->reference([=](const HostArrays& host) {
     for (size_t i = 0; i < host[y].size(); ++i) host[y][i] = static_cast<uint32_t>(i);
   });
-  (void)seed;
   const auto add = [&](const char* name, auto kernel) {
     trial->variant(name, [=](const Launch& at) {
       gpu::fill_bytes(at[head], 0, 4, at.stream());
