@@ -11,6 +11,7 @@
 #include "kernels/gemm/gemm_cuda.h"
 #include "kernels/norm/norm_cuda.h"
 #include "kernels/rope/finish_qkv_cuda.h"
+#include "kernels/sample/sample_cuda.h"
 #include "kernels/softmax/softmax_cuda.h"
 
 namespace cheetah::gpu {
@@ -203,6 +204,57 @@ void attend(Bench& bench, int64_t count, int64_t context, int64_t queries) {
               4.0 * kDim * pairs / attention_us * 1e-6);
 }
 
+void choose(Bench& bench, const char* name, int64_t count, const SampleRow& rules) {
+  constexpr int64_t kVocab = 128256;
+  std::vector<float> values(static_cast<size_t>(count * kVocab));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 2654435761u % 1024) / 64.f;
+  std::vector<SampleRow> wanted(static_cast<size_t>(count), rules);
+  for (int64_t i = 0; i < count; ++i) wanted[static_cast<size_t>(i)].logits = i;
+  SamplePlan plan;
+  plan.assign(wanted, kVocab);
+  const DeviceBuffer logits = bench.upload(values),
+                     entries = bench.upload(std::vector(plan.entries().begin(), plan.entries().end())),
+                     parts = bench.zeros(count * sample_pieces(kVocab) *
+                                         static_cast<int64_t>(sizeof(SamplePart))),
+                     totals = bench.zeros(count * static_cast<int64_t>(sizeof(SampleTotal))),
+                     arrivals = bench.zeros(count * 4), ids = bench.zeros(count * 4),
+                     outcomes = bench.zeros(count * static_cast<int64_t>(sizeof(SampleOutcome)));
+  const double us = bench.median_us([&] {
+    sample_rows({.logits = logits.as<float>(),
+                 .vocab = kVocab,
+                 .num_rows = count,
+                 .entries = entries.as<SampleEntry>(),
+                 .parts = parts.as<SamplePart>(),
+                 .totals = totals.as<SampleTotal>(),
+                 .arrivals = arrivals.as<uint32_t>(),
+                 .filters = plan.filters(),
+                 .has_logprobs = plan.has_logprobs(),
+                 .outcomes = outcomes.as<SampleOutcome>(),
+                 .ids = ids.as<int32_t>()},
+                bench.stream);
+  });
+  std::printf("%4ld rows, %-26s %9.1f us\n", static_cast<long>(count), name, us);
+}
+
+void sampling(Bench& bench) {
+  std::printf("choosing from %d tokens\n", 128256);
+  for (const int64_t count : {1, 64, 256}) {
+    SampleRow row;
+    row.uniform = 0.5;
+    choose(bench, "greedy", count, row);
+    row.sampling.temperature = 0.8f;
+    choose(bench, "temperature", count, row);
+    row.sampling.top_k = 50;
+    choose(bench, "top-k 50", count, row);
+    row.sampling.top_k = 0;
+    row.sampling.top_p = 0.9f;
+    choose(bench, "top-p 0.9, flat", count, row);
+    row.sampling = {};
+    row.top_logprobs = 5;
+    choose(bench, "greedy, 5 logprobs", count, row);
+  }
+}
+
 void run() {
   if (!cuda_available()) {
     std::printf("skipped: %s\n", cuda_available().reason.c_str());
@@ -219,6 +271,7 @@ void run() {
   attend(bench, 64, 512, 1);
   attend(bench, 64, 4096, 1);
   attend(bench, 4, 2048, 2048);
+  sampling(bench);
 }
 
 }  // namespace

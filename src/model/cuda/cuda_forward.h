@@ -107,9 +107,9 @@ class CudaForward {
   StepInputs inputs_;
 
   StepGraphs graphs_;
-  std::optional<StepShape> shape_;  // of this step, where it has one
-  int64_t moves_ = 0;               // of scratch memory: recorded pointers are good until the next
-  int64_t recorded_moves_ = 0;      // of scratch memory and inputs, when the graphs were recorded
+  std::optional<DecodeShape> shape_;  // of this step, where it has one
+  int64_t moves_ = 0;                 // of scratch memory: recorded pointers are good until the next
+  int64_t recorded_moves_ = 0;        // of scratch memory and inputs, when the graphs were recorded
   std::vector<const std::byte*> cache_, recorded_cache_;  // keys and values of each layer
 
   int64_t rows_ = 0;  // rows of x_ now: all tokens, and from the last layer's middle the wanted ones

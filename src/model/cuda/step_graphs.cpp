@@ -4,7 +4,7 @@
 
 namespace cheetah {
 
-const gpu::Graph* StepGraphs::find(const StepShape& shape) {
+const gpu::Graph* StepGraphs::find(const DecodeShape& shape) {
   const auto entry = std::ranges::find(entries_, shape, &Entry::shape);
   if (entry == entries_.end()) return nullptr;
   entry->last_used = ++now_;
@@ -12,13 +12,13 @@ const gpu::Graph* StepGraphs::find(const StepShape& shape) {
   return &entry->graph;
 }
 
-bool StepGraphs::seen_before(const StepShape& shape) {
+bool StepGraphs::seen_before(const DecodeShape& shape) {
   if (std::ranges::find(seen_, shape) != seen_.end()) return true;
   seen_.push_back(shape);
   return false;
 }
 
-const gpu::Graph& StepGraphs::add(const StepShape& shape, gpu::Graph graph) {
+const gpu::Graph& StepGraphs::add(const DecodeShape& shape, gpu::Graph graph) {
   if (entries_.size() == capacity_) entries_.erase(std::ranges::min_element(entries_, {}, &Entry::last_used));
   entries_.push_back({shape, std::move(graph), ++now_});
   ++use_.recorded;
@@ -31,7 +31,7 @@ void StepGraphs::clear() {
   seen_.clear();
 }
 
-void StepGraphs::count_rows(int64_t rows, const StepShape& shape) {
+void StepGraphs::count_rows(int64_t rows, const DecodeShape& shape) {
   use_.rows += rows;
   use_.padded_rows += shape.rows - rows;
 }

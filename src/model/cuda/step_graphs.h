@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "gpu/graph.h"
-#include "model/cuda/step_shape.h"
+#include "model/cuda/decode_shape.h"
 
 namespace cheetah {
 
@@ -21,25 +21,26 @@ class StepGraphs {
  public:
   explicit StepGraphs(size_t capacity = 32) : capacity_(capacity) {}
 
-  const gpu::Graph* find(const StepShape& shape);
+  const gpu::Graph* find(const DecodeShape& shape);
   // Tells whether the shape came before since the last clear(), and remembers it.
-  bool seen_before(const StepShape& shape);
-  const gpu::Graph& add(const StepShape& shape, gpu::Graph graph);  // in the place of the least recently used
+  bool seen_before(const DecodeShape& shape);
+  const gpu::Graph& add(const DecodeShape& shape,
+                        gpu::Graph graph);  // in the place of the least recently used
   void clear();
-  void count_rows(int64_t rows, const StepShape& shape);
+  void count_rows(int64_t rows, const DecodeShape& shape);
 
   size_t size() const { return entries_.size(); }
   const GraphUse& use() const { return use_; }
 
  private:
   struct Entry {
-    StepShape shape;
+    DecodeShape shape;
     gpu::Graph graph;
     int64_t last_used = 0;
   };
   size_t capacity_;
   std::vector<Entry> entries_;
-  std::vector<StepShape> seen_;
+  std::vector<DecodeShape> seen_;
   int64_t now_ = 0;
   GraphUse use_;
 };

@@ -21,15 +21,15 @@ struct Step {
   std::vector<AttentionSequence> sequences;
 };
 
-TEST(StepShape, FillsDecodeStepsUpToFewShapes) {
-  EXPECT_EQ(decode_shape(Step(1, 5).batch()), (StepShape{1, 1024}));
-  EXPECT_EQ(decode_shape(Step(5, 1025).batch()), (StepShape{8, 2048}));
-  EXPECT_EQ(decode_shape(Step(64, 4096).batch()), (StepShape{64, 4096}));
-  EXPECT_EQ(decode_shape(Step(65, 1).batch()), (StepShape{96, 1024}));
-  EXPECT_EQ(decode_shape(Step(512, 1).batch()), (StepShape{512, 1024}));
+TEST(DecodeShape, FillsDecodeStepsUpToFewShapes) {
+  EXPECT_EQ(decode_shape(Step(1, 5).batch()), (DecodeShape{1, 1024}));
+  EXPECT_EQ(decode_shape(Step(5, 1025).batch()), (DecodeShape{8, 2048}));
+  EXPECT_EQ(decode_shape(Step(64, 4096).batch()), (DecodeShape{64, 4096}));
+  EXPECT_EQ(decode_shape(Step(65, 1).batch()), (DecodeShape{96, 1024}));
+  EXPECT_EQ(decode_shape(Step(512, 1).batch()), (DecodeShape{512, 1024}));
 }
 
-TEST(StepShape, IsForPlainDecodeStepsOnly) {
+TEST(DecodeShape, IsForPlainDecodeStepsOnly) {
   EXPECT_FALSE(decode_shape(Step(0, 1).batch()));
   EXPECT_FALSE(decode_shape(Step(513, 1).batch()));
   Step some_logits(4, 10), another_order(4, 10), prompt(4, 10), hidden(4, 10);

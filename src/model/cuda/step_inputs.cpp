@@ -9,7 +9,7 @@
 namespace cheetah {
 
 void StepInputs::load(const ForwardBatch& batch, const ModelTraits& traits, std::span<const FedToken> fed,
-                      const std::optional<StepShape>& shape) {
+                      const std::optional<DecodeShape>& shape) {
   gather(batch, traits, fed);
   if (shape) fill_up(*shape);
   for (int64_t group = 0; group < batch.num_groups(); ++group) add_pages(batch.of_group(group));
@@ -72,7 +72,7 @@ void StepInputs::add_wanted(const ForwardBatch& batch) {
 }
 
 // Rows of no token at no position, each in a sequence of its own.
-void StepInputs::fill_up(const StepShape& shape) {
+void StepInputs::fill_up(const DecodeShape& shape) {
   for (int64_t row = attention_.rows; row < shape.rows; ++row) {
     const auto index = static_cast<int32_t>(row);
     host_tokens_.push_back(-1);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/attention/attention_cuda.h"
-#include "model/cuda/step_shape.h"
+#include "model/cuda/decode_shape.h"
 
 namespace cheetah {
 
@@ -17,7 +17,7 @@ class StepInputs {
   // Checks the batch as the CPU's runner does and sends it on its way, filled up to a shape where one is
   // given. Throws Error for a token outside the vocabulary or a sequence longer than the model's positions.
   void load(const ForwardBatch& batch, const ModelTraits& traits, std::span<const FedToken> fed,
-            const std::optional<StepShape>& shape);
+            const std::optional<DecodeShape>& shape);
 
   int32_t* tokens() const { return tokens_; }
   const int32_t* fed() const { return fed_; }  // [rows]: which of the last step's samples, or -1
@@ -48,7 +48,7 @@ class StepInputs {
   void add_tokens(const ForwardBatch& batch, const ModelTraits& traits, std::span<const FedToken> fed);
   void add_rows(const AttentionSequence& sequence, const ModelTraits& traits);
   void add_wanted(const ForwardBatch& batch);
-  void fill_up(const StepShape& shape);
+  void fill_up(const DecodeShape& shape);
   void add_pages(std::span<const AttentionSequence> sequences);
   void send(bool has_long_rope);
 

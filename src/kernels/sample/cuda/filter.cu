@@ -3,6 +3,7 @@
 // too many matter (flat rows), the border between tokens is searched instead, a bit of the logit a pass.
 // bytes  logits twice, from the caches; flat rows up to a hundred times    bound  latency
 #include "gpu/launch.cuh"
+#include "gpu/ptx.cuh"
 #include "kernels/sample/cuda/pick.cuh"
 
 namespace cheetah::gpu {
@@ -260,6 +261,8 @@ __device__ int filter_border(const Row& row, const SampleEntry& entry, const Sam
 }
 
 __global__ __launch_bounds__(kThreads) void choose_among_few(const SampleArgs args) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   __shared__ Scratch scratch;
   const SampleEntry entry = args.entries[blockIdx.x];
   const SampleTotal total = args.totals[blockIdx.x];
@@ -302,6 +305,8 @@ __device__ int find_top(const Row& row, int wanted, Scratch& scratch) {
 
 // Of the model's own logits, whatever the row was changed to.
 __global__ __launch_bounds__(kThreads) void logprobs(const SampleArgs args) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   __shared__ Scratch scratch;
   const SampleEntry entry = args.entries[blockIdx.x];
   if (entry.top_logprobs < 0) return;
@@ -336,6 +341,7 @@ void choose_filtered(const SampleArgs& args, Stream& stream) {
   launch({.kernel = "sample_choose_among_few",
           .grid = {args.num_rows},
           .block = {kThreads},
+          .overlaps_previous = true,
           .numbers = {args.num_rows, args.vocab}},
          stream, choose_among_few, args);
 }
@@ -344,6 +350,7 @@ void fill_logprobs(const SampleArgs& args, Stream& stream) {
   launch({.kernel = "sample_logprobs",
           .grid = {args.num_rows},
           .block = {kThreads},
+          .overlaps_previous = true,
           .numbers = {args.num_rows, args.vocab}},
          stream, logprobs, args);
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "gpu/launch.cuh"
+#include "gpu/ptx.cuh"
 #include "kernels/sample/cuda/pick.cuh"
 
 namespace cheetah::gpu {
@@ -130,6 +131,8 @@ __device__ int draw_in_piece(const float* row, int vocab, const SampleTotal& tot
 }
 
 __global__ __launch_bounds__(kThreads) void choose_rows(const SampleArgs args) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   __shared__ PieceScratch scratch;
   const int index = static_cast<int>(blockIdx.y), vocab = static_cast<int>(args.vocab);
   const SampleEntry entry = args.entries[index];
@@ -158,6 +161,8 @@ __global__ __launch_bounds__(kThreads) void choose_rows(const SampleArgs args) {
 
 // A copy of the row with what the mask forbids at minus infinity.
 __global__ __launch_bounds__(kThreads) void copy_allowed(const SampleArgs args) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   const SampleEntry entry = args.entries[blockIdx.y];
   if (entry.changed_row < 0) return;
   const float* from = args.logits + entry.logits * args.vocab;
@@ -196,6 +201,8 @@ __device__ void penalize(const SampleArgs& args, const SampleEntry& entry, float
 
 // Penalties, then biases, then what is forbidden. A block a row.
 __global__ __launch_bounds__(kThreads) void change_rows(const SampleArgs args) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
   const SampleEntry entry = args.entries[blockIdx.x];
   if (entry.changed_row < 0) return;
   float* row = args.changed + entry.changed_row * args.vocab;
@@ -220,17 +227,20 @@ void sample_rows(const SampleArgs& args, Stream& stream) {
     launch({.kernel = "sample_copy_allowed",
             .grid = {pieces, args.num_rows},
             .block = {kThreads},
+            .overlaps_previous = true,
             .numbers = {args.num_rows, args.vocab}},
            stream, copy_allowed, args);
     launch({.kernel = "sample_change_rows",
             .grid = {args.num_rows},
             .block = {kThreads},
+            .overlaps_previous = true,
             .numbers = {args.num_rows, args.vocab}},
            stream, change_rows, args);
   }
   launch({.kernel = "sample_choose_rows",
           .grid = {pieces, args.num_rows},
           .block = {kThreads},
+          .overlaps_previous = true,
           .numbers = {args.num_rows, args.vocab}},
          stream, choose_rows, args);
   if (args.filters) choose_filtered(args, stream);

@@ -1,4 +1,4 @@
-#include "model/cuda/step_shape.h"
+#include "model/cuda/decode_shape.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@ constexpr uint64_t kLeastContext = 1024;
 
 }  // namespace
 
-std::optional<StepShape> decode_shape(const ForwardBatch& batch) {
+std::optional<DecodeShape> decode_shape(const ForwardBatch& batch) {
   const auto rows = std::ssize(batch.tokens);
   if (rows == 0 || rows > kRows.back() || std::ssize(batch.sequences) != rows ||
       std::ssize(batch.logit_rows) != rows || !batch.hidden_rows.empty())
@@ -24,9 +24,9 @@ std::optional<StepShape> decode_shape(const ForwardBatch& batch) {
       return std::nullopt;
     longest = std::max(longest, batch.sequences[i].context_tokens);
   }
-  return StepShape{.rows = *std::ranges::lower_bound(kRows, rows),
-                   .context = static_cast<int64_t>(
-                       std::bit_ceil(std::max(kLeastContext, static_cast<uint64_t>(longest))))};
+  return DecodeShape{.rows = *std::ranges::lower_bound(kRows, rows),
+                     .context = static_cast<int64_t>(
+                         std::bit_ceil(std::max(kLeastContext, static_cast<uint64_t>(longest))))};
 }
 
 }  // namespace cheetah
