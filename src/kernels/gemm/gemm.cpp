@@ -25,6 +25,7 @@ struct Product {
   int64_t first_task = 0;
   int64_t task_rows = 0;
   int64_t m_blocks = 0;
+  void (*run_tile)(const TileTask&) = run_float_tile;
 
   int64_t num_tasks() const { return divide_up(whole.row_end, task_rows) * m_blocks; }
 
@@ -72,6 +73,7 @@ void quantize_x(std::vector<Product>& products, ThreadPool& pool) {
     TileTask& whole = product.whole;
     if (whole.w.cols == 0 || !fits_int8_tile(whole.w.dtype)) continue;
     whole.quantized = next;
+    product.run_tile = run_int8_tile;
     pool.parallel_for(whole.m, kQuantizeGrain, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i)
         quantize_x_row(whole.x + i * whole.x_stride, whole.w.cols, next.levels + i * whole.w.cols,
@@ -82,8 +84,14 @@ void quantize_x(std::vector<Product>& products, ThreadPool& pool) {
   }
 }
 
+void choose_native(std::vector<Product>& products, ThreadPool& pool) {
+  for (Product& product : products)
+    if (fits_bf16_tile(product.whole.w)) product.run_tile = run_bf16_tile;
+  quantize_x(products, pool);
+}
+
 void run(std::vector<Product>& products, const CpuContext& context) {
-  if (context.precision == Precision::kNative) quantize_x(products, context.pool);
+  if (context.precision == Precision::kNative) choose_native(products, context.pool);
   int64_t tasks = 0;
   for (Product& product : products) {
     product.first_task = tasks;
@@ -95,7 +103,7 @@ void run(std::vector<Product>& products, const CpuContext& context) {
                                           [](int64_t i, const Product& p) { return i < p.first_task; });
       const Product& product = *(after - 1);
       const TileTask task = product.task(index - product.first_task);
-      task.quantized.levels ? run_int8_tile(task) : run_float_tile(task);
+      product.run_tile(task);
     }
   });
 }

@@ -30,6 +30,8 @@ struct GemmArgs {
 //   kExact, and every type at kNative but those below: (k + 16) u sum |x w|. W is widened exactly.
 //   kNative with Q8_0, Q4_0 or Q4_K on a machine with integer dot products: x is rounded to 8 bits in blocks
 //   of 32, which adds at most sum |w| max|x of its block| / 254. Elsewhere as kExact.
+//   kNative with BF16 on a machine with BF16 dot products: x is rounded to BF16, which adds at most
+//   2^-8 sum |x w|; subnormal numbers count as zero. Elsewhere as kExact.
 //
 // Each output depends only on its own row of x and of W, added in an order that does not change with m, with
 // the number of threads or with the row's place: the same token gives the same bits at every batch size.

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -18,8 +19,8 @@ namespace cheetah {
 namespace {
 
 constexpr int64_t kRotationBytes = int64_t{160} << 20;  // five times the L3 of the machine in NOTES.md
-constexpr int64_t kShapes[][2] = {{768, 768},   {2048, 768},  {768, 2048},
-                                  {32000, 768}, {4096, 4096}, {14336, 4096}};
+constexpr std::pair<int64_t, int64_t> kShapes[] = {{768, 768},   {2048, 768},  {768, 2048},
+                                                   {32000, 768}, {4096, 4096}, {14336, 4096}};
 
 struct Options {
   int threads = 0;
@@ -165,14 +166,15 @@ void run(const Options& options) {
   const Peaks peaks = measure_peaks(pool, options.seconds);
   std::printf("%d threads, read %.1f GB/s, F32 FMA %.0f GFLOP/s\n", pool.num_threads(), peaks.gbytes,
               peaks.gflops);
+  std::vector<std::pair<int64_t, int64_t>> shapes(std::begin(kShapes), std::end(kShapes));
+  if (options.rows && options.cols) shapes = {{options.rows, options.cols}};
+  std::vector<int64_t> heights = {1, 8, 64, 512};
+  if (options.m) heights = {options.m};
   for (const DType dtype :
        {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_K}) {
     if (!options.dtype.empty() && dtype != dtype_from_name(options.dtype)) continue;
-    for (const auto& [rows, cols] : kShapes) {
-      if ((options.rows && rows != options.rows) || (options.cols && cols != options.cols)) continue;
-      for (const int64_t m : {1, 8, 64, 512})
-        if (!options.m || m == options.m) measure(dtype, m, rows, cols, pool, peaks, options);
-    }
+    for (const auto& [rows, cols] : shapes)
+      for (const int64_t m : heights) measure(dtype, m, rows, cols, pool, peaks, options);
   }
 }
 

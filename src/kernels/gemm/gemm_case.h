@@ -92,12 +92,15 @@ inline GemmCase make_gemm_case(DType dtype, int64_t m, int64_t rows, int64_t col
   return c;
 }
 
-// Half a quantization step of each element of x, for native products of quantized weights; else 0.
+// How far each element of x may be rounded, for native products of quantized and BF16 weights; else 0.
 inline std::vector<float> half_steps(const GemmArgs& args, Precision precision) {
   const int64_t cols = args.w.cols;
   std::vector<float> steps(static_cast<size_t>(args.m * cols));
-  if (precision != Precision::kNative || !(is_quantized(args.w.dtype) || args.w.dtype == DType::kBF16))
-    return steps;
+  if (precision != Precision::kNative) return steps;
+  if (args.w.dtype == DType::kBF16)
+    for (int64_t i = 0; i < args.m * cols; ++i)
+      steps[static_cast<size_t>(i)] = std::fabs(args.x[i / cols * args.x_stride + i % cols]) * 0x1p-8f;
+  if (!is_quantized(args.w.dtype)) return steps;
   for (int64_t i = 0; i < args.m; ++i)
     for (int64_t begin = 0; begin < cols; begin += 32) {
       const int64_t end = std::min(cols, begin + 32);

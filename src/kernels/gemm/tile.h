@@ -43,6 +43,10 @@ bool fits_int8_tile(DType dtype);
 void run_int8_tile(const TileTask& task);
 void quantize_x_row(const float* x, int64_t cols, int8_t* levels, QuantizedBlock* blocks);
 
+// Multiplies BF16 weights by x rounded to BF16, where this machine can.
+bool fits_bf16_tile(const WeightMatrix& w);
+void run_bf16_tile(const TileTask& task);
+
 // Scratch that grows to the largest use and stays: kernels allocate nothing once warm.
 class Scratch {
  public:
