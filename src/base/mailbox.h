@@ -22,6 +22,13 @@ class Mailbox {
     arrived_.notify_one();
     return true;
   }
+  // The same for what can wait until the reader looks again by itself: it is not woken.
+  bool post_quietly(Message message) {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return false;
+    messages_.push_back(std::move(message));
+    return true;
+  }
 
   // Moves everything that has arrived into `out` (emptied first) without waiting.
   void take_all(std::vector<Message>& out) {

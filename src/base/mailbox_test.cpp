@@ -33,6 +33,19 @@ TEST(Mailbox, WakesWaitersAndRefusesMessagesOnceClosed) {
   EXPECT_TRUE(box.closed());
 }
 
+TEST(Mailbox, KeepsQuietMessagesForTheNextLookInOrderWithTheOthers) {
+  Mailbox<int> box;
+  std::vector<int> taken;
+  EXPECT_TRUE(box.post_quietly(1));
+  EXPECT_TRUE(box.post(2));
+  EXPECT_TRUE(box.post_quietly(3));
+  EXPECT_TRUE(box.wait());
+  box.take_all(taken);
+  EXPECT_EQ(taken, (std::vector<int>{1, 2, 3}));
+  box.close();
+  EXPECT_FALSE(box.post_quietly(4));
+}
+
 TEST(Mailbox, GivesUpWaitingWhenTheTimeIsUp) {
   Mailbox<int> box;
   EXPECT_FALSE(box.wait_until(std::chrono::steady_clock::now() + std::chrono::milliseconds(5)));
