@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/scaled_row.h"
+#include "kernels/rows_at_once.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/write_kv.cpp"
@@ -119,12 +121,23 @@ namespace cheetah {
 
 HWY_EXPORT(store_queries);
 
+// Tokens of all sequences in a row, so that a decode step's single ones are shared among the workers too.
 void write_kv(const KvWriteArgs& args, const CpuContext& context) {
-  constexpr int64_t kTokensAtOnce = 16;
+  constexpr int64_t kScatter = 4;  // a number goes to its own cache line
   const auto store = HWY_DYNAMIC_DISPATCH(store_queries);
-  for (const AttentionSequence& sequence : args.sequences)
-    context.pool.parallel_for(sequence.query_count, kTokensAtOnce,
-                              [&](int64_t begin, int64_t end, int) { store(args, sequence, begin, end); });
+  int64_t tokens = 0;
+  for (const AttentionSequence& sequence : args.sequences) tokens += sequence.query_count;
+  const int64_t numbers = kScatter * args.kv.kv_heads * (args.kv.key_dim + args.kv.value_dim);
+  context.pool.parallel_for(tokens, rows_at_once(context, tokens, numbers),
+                            [&](int64_t begin, int64_t end, int) {
+                              int64_t first = 0;  // token of the sequence
+                              for (const AttentionSequence& sequence : args.sequences) {
+                                const int64_t from = std::max<int64_t>(0, begin - first);
+                                const int64_t to = std::min(sequence.query_count, end - first);
+                                if (from < to) store(args, sequence, from, to);
+                                first += sequence.query_count;
+                              }
+                            });
 }
 
 }  // namespace cheetah

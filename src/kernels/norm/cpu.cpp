@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/rows_at_once.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/norm/cpu.cpp"
 #include "hwy/foreach_target.h"
@@ -100,24 +102,19 @@ namespace {
 HWY_EXPORT(rms_rows);
 HWY_EXPORT(layer_rows);
 
-// Rows a worker takes at once: some 16,000 numbers, a few microseconds, more than waking it costs.
-int64_t rows_at_once(const NormArgs& args) {
-  return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, args.cols));
-}
-
 }  // namespace
 
 void rms_norm(const NormArgs& args, const CpuContext& context) {
   NormArgs plain = args;
   plain.bias = nullptr;
   const auto rows = HWY_DYNAMIC_DISPATCH(rms_rows);
-  context.pool.parallel_for(args.rows, rows_at_once(args),
+  context.pool.parallel_for(args.rows, rows_at_once(context, args.rows, args.cols),
                             [&](int64_t begin, int64_t end, int) { rows(plain, begin, end); });
 }
 
 void layer_norm(const NormArgs& args, const CpuContext& context) {
   const auto rows = HWY_DYNAMIC_DISPATCH(layer_rows);
-  context.pool.parallel_for(args.rows, rows_at_once(args),
+  context.pool.parallel_for(args.rows, rows_at_once(context, args.rows, args.cols),
                             [&](int64_t begin, int64_t end, int) { rows(args, begin, end); });
 }
 

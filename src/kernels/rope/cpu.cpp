@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/rows_at_once.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/rope/cpu.cpp"
 #include "hwy/foreach_target.h"
@@ -98,6 +100,8 @@ void rotate_heads(const RopeArgs& args, float* token, const float* cosines, cons
     float* x = token + head * args.head_stride;
     int64_t i = 0;
     for (; i + lanes <= half; i += lanes) rotate_at<kLayout>(d, x, half, i, cosines, sines);
+    for (; i + 8 <= half && lanes > 8; i += 8)
+      rotate_at<kLayout>(hn::CappedTag<float, 8>(), x, half, i, cosines, sines);
     for (; i < half; ++i) rotate_at<kLayout>(hn::CappedTag<float, 1>(), x, half, i, cosines, sines);
   }
 }
@@ -127,8 +131,7 @@ HWY_EXPORT(rotate_tokens);
 void rope(const RopeArgs& args, const CpuContext& context) {
   const auto half = static_cast<int64_t>(args.inv_freq.size()),
              tokens = static_cast<int64_t>(args.positions.size());
-  // Tokens a worker takes at once: some 16,000 numbers, a few microseconds, more than waking it costs.
-  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, 2 * half * args.heads));
+  const int64_t grain = rows_at_once(context, tokens, 2 * half * args.heads);
   const auto rotate = HWY_DYNAMIC_DISPATCH(rotate_tokens);
   context.pool.parallel_for(tokens, grain, [&](int64_t begin, int64_t end, int) {
     thread_local std::vector<float> scratch;
