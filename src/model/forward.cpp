@@ -9,6 +9,7 @@
 #include "kernels/activation/activation.h"
 #include "kernels/embed/embed.h"
 #include "kernels/norm/norm.h"
+#include "model/first_touch.h"
 #include "model/host_steps.h"
 
 namespace cheetah {
@@ -170,16 +171,19 @@ struct CpuRunner::State {
   Forward forward;
   const ModelTraits& traits;
   HostSteps steps;
+  ThreadPool& threads;
+  FirstTouch first_touch = {};
 };
 
 CpuRunner::CpuRunner(const Model& model, const CpuContext& context)
     : state_(new State{Forward(model.traits(), model.weights(), context), model.traits(),
-                       HostSteps(model.traits(), context.pool)}) {}
+                       HostSteps(model.traits(), context.pool), context.pool}) {}
 
 CpuRunner::~CpuRunner() = default;
 
 void CpuRunner::forward(const ForwardBatch& batch, KvPool& pool, std::span<float> logits) {
   state_->forward.run(batch, pool, logits);
+  state_->first_touch.run(batch, pool, state_->threads);
 }
 
 KvPool CpuRunner::make_kv_pool(const KvShape& shape) { return KvPool(state_->traits, shape); }
