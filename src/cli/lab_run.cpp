@@ -1,10 +1,17 @@
 // cheetah lab list, cheetah lab run.
 #include <CLI/CLI.hpp>
+#include <fstream>
 
+#include "base/error.h"
+#include "base/format.h"
+#include "cli/json_file.h"
 #include "cli/lab.h"
 #include "cli/output.h"
+#include "cli/version.h"
+#include "lab/history.h"
+#include "lab/report/html.h"
 #include "lab/report/text.h"
-#include "lab/runner.h"
+#include "lab/result_json.h"
 
 namespace cheetah {
 namespace {
@@ -12,24 +19,67 @@ namespace {
 struct LabRunOptions {
   std::vector<std::string> ids = {"*"};
   lab::RunOptions run;
+  std::string json, report;
+  std::string history = default_lab_history();
+  bool no_history = false;
 };
 
-int run_list(const std::vector<std::string>& ids) {
-  print(lab::list_text(lab::find_experiments(ids)));
+int run_list(const std::vector<std::string>& ids, const std::string& json) {
+  const auto found = lab::find_experiments(ids);
+  JsonFile file(json);
+  if (json != "-") print(lab::list_text(found));
+  Json all = Json::array();
+  for (const lab::Experiment* each : found) {
+    Json variants = Json::array();
+    for (const lab::Variant& variant : each->variants)
+      variants.push_back({{"name", variant.name}, {"idea", variant.idea}});
+    all.push_back({{"id", each->id},
+                   {"title", each->title},
+                   {"question", each->question},
+                   {"domain", lab::name_of(each->domain)},
+                   {"variants", std::move(variants)}});
+  }
+  file.write(all);
   return 0;
 }
 
-int run_lab(const LabRunOptions& options) {
+void show_progress(size_t done, size_t total, const std::string& next) {
+  if (!stderr_is_terminal()) return;
+  std::fprintf(stderr, done < total ? "\r\033[K[%zu/%zu] %s" : "\r\033[K", done + 1, total, next.c_str());
+}
+
+void write_report(const std::string& path, const lab::LabRun& run) {
+  if (path.empty()) return;
+  std::ofstream file(path, std::ios::binary);
+  file << lab::report_html(run);
+  if (!file.flush()) throw Error(format("{}: the report cannot be written", printable(path)));
+}
+
+int run_experiments(const LabRunOptions& options) {
   const std::vector<const lab::Experiment*> chosen = lab::find_experiments(options.ids);
-  lab::Machine machine;
-  lab::Roofs roofs(machine);
-  bool wrong = false;
-  for (const lab::Experiment* experiment : chosen) {
-    const lab::ExperimentResult result = lab::run_experiment(*experiment, machine, roofs, options.run);
-    print(lab::result_text(result) + "\n");
-    wrong |= result.has_wrong();
+  JsonFile json(options.json);
+  const bool keeps = !options.no_history && !options.run.check_only;
+  std::unique_ptr<lab::History> history;  // opened first: a wrong path costs no time
+  if (keeps) history = std::make_unique<lab::History>(options.history);
+  const BuildInfo build = build_info();
+  size_t done = 0;
+  show_progress(0, chosen.size(), std::string(chosen.front()->id));
+  const lab::LabRun run = lab::run_lab(
+      chosen, options.run, {.commit = build.commit, .compiler = build.compiler, .cuda = build.cuda},
+      [&](const lab::ExperimentResult& result) {
+        ++done;
+        show_progress(chosen.size(), chosen.size(), "");
+        if (options.json != "-") print(lab::result_text(result) + "\n");
+        if (done < chosen.size()) show_progress(done, chosen.size(), std::string(chosen[done]->id));
+      });
+  if (options.json != "-") print(lab::run_summary_text(run));
+  json.write(lab::run_json(run));
+  write_report(options.report, run);
+  if (history) {
+    const int64_t id = history->add(run);
+    print_note(format("kept as run {} in {}", id, options.history));
   }
-  return wrong ? 1 : 0;
+  return run.has_wrong() ? 1 : 0;
 }
 
 }  // namespace
@@ -38,12 +88,20 @@ void add_lab_run(CLI::App& lab_command, Action& action) {
   auto options = std::make_shared<LabRunOptions>();
   auto* list = lab_command.add_subcommand("list", "What can be run");
   list->add_option("ids", options->ids, "experiments, with * and ?: 'ch07/*'")->capture_default_str();
-  list->callback([=, &action] { action = [=] { return run_list(options->ids); }; });
+  list->add_option("--json", options->json, "write the list to FILE; - prints it instead");
+  list->callback([=, &action] { action = [=] { return run_list(options->ids, options->json); }; });
   auto* run = lab_command.add_subcommand("run", "Check, time and judge every variant of experiments");
   run->add_option("ids", options->ids, "experiments, with * and ?: 'ch07/*'")->required();
   run->add_flag("--quick", options->run.quick, "small sizes, few rounds");
   run->add_flag("--check-only", options->run.check_only, "correctness alone, no times");
-  run->callback([=, &action] { action = [=] { return run_lab(*options); }; });
+  run->add_option("--seed", options->run.seed, "of the inputs and of the variants' order")
+      ->capture_default_str();
+  run->add_option("--json", options->json,
+                  "write the results with their provenance to FILE; - prints them instead");
+  run->add_option("--report", options->report, "write a page with plots to FILE");
+  run->add_option("--history", options->history, "the SQLite file that keeps runs")->capture_default_str();
+  run->add_flag("--no-history", options->no_history, "do not keep this run");
+  run->callback([=, &action] { action = [=] { return run_experiments(*options); }; });
 }
 
 }  // namespace cheetah

@@ -1,6 +1,7 @@
 #pragma once
 // What a variant must do at least, and which limit of the machine it should run into.
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace cheetah::lab {
@@ -22,6 +23,7 @@ enum class Roof {
 };
 inline constexpr int kNumRoofs = static_cast<int>(Roof::kLaunch) + 1;
 std::string_view name_of(Roof roof);
+std::optional<Roof> roof_named(std::string_view name);
 bool counts_bytes(Roof roof);
 bool counts_flops(Roof roof);
 

@@ -32,10 +32,17 @@ std::vector<double> bootstrap_medians(std::span<const double> values) {
 
 }  // namespace
 
-std::string_view name_of(Verdict verdict) {
-  constexpr std::string_view kNames[] = {"baseline", "faster",     "neutral", "slower",
-                                         "wrong",    "impossible", "skipped"};
-  return kNames[static_cast<size_t>(verdict)];
+namespace {
+constexpr std::string_view kVerdictNames[] = {"baseline", "faster",     "neutral", "slower",
+                                              "wrong",    "impossible", "skipped"};
+}  // namespace
+
+std::string_view name_of(Verdict verdict) { return kVerdictNames[static_cast<size_t>(verdict)]; }
+
+std::optional<Verdict> verdict_named(std::string_view name) {
+  const auto at = std::ranges::find(kVerdictNames, name);
+  if (at == std::end(kVerdictNames)) return std::nullopt;
+  return static_cast<Verdict>(at - std::begin(kVerdictNames));
 }
 
 bool ExperimentResult::has_wrong() const {
@@ -65,6 +72,8 @@ Verdict verdict_of(const Speedup& speedup, double band) {
 
 double least_band(Domain domain) { return domain == Domain::kCuda ? 0.02 : 0.05; }
 
+double floor_margin(Domain domain) { return domain == Domain::kCuda ? 0.8 : 0.5; }
+
 double floor_seconds(const Cost& cost, double rate) {
   if (rate <= 0) return 0;
   if (counts_flops(cost.roof)) return cost.flops / rate;
@@ -73,10 +82,10 @@ double floor_seconds(const Cost& cost, double rate) {
 
 VariantResult judge(const MeasuredVariant& variant, const Baseline& baseline, Domain domain) {
   const double floor_s = floor_seconds(variant.cost, variant.roof_rate);
-  VariantResult result{.cost = variant.cost, .roof_rate = variant.roof_rate};
+  VariantResult result{.cost = variant.cost, .item = variant.cost.item, .roof_rate = variant.roof_rate};
   result.num_samples = static_cast<int>(variant.seconds.size());
   result.num_rejected = static_cast<int>(
-      std::ranges::count_if(variant.seconds, [&](double s) { return s < kFloorMargin * floor_s; }));
+      std::ranges::count_if(variant.seconds, [&](double s) { return s < floor_margin(domain) * floor_s; }));
   result.median_s = median(variant.seconds);
   result.spread = relative_spread(variant.seconds);
   result.roof_share = result.median_s > 0 ? floor_s / result.median_s : 0;

@@ -29,18 +29,21 @@ double least_band(Domain domain);
 
 // The time that `cost` takes at least on a roof of `rate`; 0: not known.
 double floor_seconds(const Cost& cost, double rate);
-// A sample this far under the floor is an error of measurement, not a fast kernel.
-inline constexpr double kFloorMargin = 0.8;
+// A sample under this share of the floor is an error of measurement, not a fast kernel. A CPU's limits are
+// measured beside other processes and its clock moves, so more is allowed there.
+double floor_margin(Domain domain);
 
+// One round measures the baseline twice (A and A') and every other variant once, in random order: what a
+// round has in common (clocks, neighbours, temperature) drops out of its ratios.
 struct MeasuredVariant {
   std::vector<double> seconds;  // one a round, of one launch
   Cost cost = {};
   double roof_rate = 0;
 };
-// Fills in median, spread, speed-up, share of the roof and verdict. `baseline` holds A and A'.
 struct Baseline {
   std::span<const double> a, a_again;
 };
+// Fills in median, spread, speed-up, share of the roof and verdict.
 VariantResult judge(const MeasuredVariant& variant, const Baseline& baseline, Domain domain);
 
 }  // namespace cheetah::lab

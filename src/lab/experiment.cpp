@@ -93,11 +93,18 @@ std::string_view name_of(Timing timing) {
   return kNames[static_cast<size_t>(timing)];
 }
 
-std::string_view name_of(Roof roof) {
-  constexpr std::string_view kNames[] = {"none",      "DRAM",      "L3",          "L2",
-                                         "L1",        "FP32",      "BF16 tensor", "FP8 tensor",
-                                         "host link", "core DRAM", "core FP32",   "launch"};
-  return kNames[static_cast<size_t>(roof)];
+namespace {
+constexpr std::string_view kRoofNames[] = {"none",      "DRAM",      "L3",          "L2",
+                                           "L1",        "FP32",      "BF16 tensor", "FP8 tensor",
+                                           "host link", "core DRAM", "core FP32",   "launch"};
+}  // namespace
+
+std::string_view name_of(Roof roof) { return kRoofNames[static_cast<size_t>(roof)]; }
+
+std::optional<Roof> roof_named(std::string_view name) {
+  const auto at = std::ranges::find(kRoofNames, name);
+  if (at == std::end(kRoofNames)) return std::nullopt;
+  return static_cast<Roof>(at - std::begin(kRoofNames));
 }
 
 bool counts_flops(Roof roof) {

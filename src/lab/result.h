@@ -17,6 +17,7 @@ enum class Verdict {
   kSkipped,     // cannot run here or at this size
 };
 std::string_view name_of(Verdict verdict);
+std::optional<Verdict> verdict_named(std::string_view name);
 
 // A ratio of times, baseline over variant: above 1 the variant is faster.
 struct Speedup {
@@ -34,6 +35,7 @@ struct VariantResult {
   int num_rejected = 0;  // samples under the roof's floor
   Speedup speedup = {};
   Cost cost = {};
+  std::string item = {};  // cost.item, owned
   double roof_rate = 0;   // measured, of cost.roof: bytes/s, operations/s or launches/s; 0: not known
   double roof_share = 0;  // of it that was reached
 };
@@ -58,7 +60,8 @@ struct ExperimentResult {
   Timing timing = Timing::kWallClock;
   std::vector<VariantText> variants = {};
   std::vector<SizeResult> sizes = {};
-  std::string skipped = {};  // why none of it ran
+  std::string skipped = {};                    // why none of it ran
+  std::vector<std::string> disturbances = {};  // throttling, other processes: what may have bent the times
   double wall_s = 0;
 
   bool has_wrong() const;

@@ -1,46 +1,33 @@
 #include "lab/roofs.h"
 
-#include "gpu/ceilings.h"
-#include "hw/ceilings.h"
+#include <algorithm>
 
 namespace cheetah::lab {
-namespace {
-
-double measure_cpu(Roof roof, Machine& machine) {
-  ThreadPool one({.num_threads = 1, .pin = false});
-  switch (roof) {
-    case Roof::kDram:
-      return measure_read_bandwidth(machine.threads());
-    case Roof::kCoreDram:
-      return measure_read_bandwidth(one);
-    case Roof::kFp32:
-      return measure_fma_peak(machine.threads());
-    case Roof::kCoreFp32:
-      return measure_fma_peak(one);
-    default:
-      return 0;
-  }
-}
-
-double measure_cuda(Roof roof, Machine& machine) {
-  if (!machine.has_gpu()) return 0;
-  switch (roof) {
-    case Roof::kDram:
-      return gpu::measure_read_bandwidth(machine.memory(), machine.stream());
-    case Roof::kFp32:
-      return gpu::measure_fma_peak(machine.memory(), machine.stream());
-    default:
-      return 0;
-  }
-}
-
-}  // namespace
 
 double Roofs::rate(Domain domain, Roof roof) {
-  double& rate = slot(domain, roof);
-  if (rate == kUnmeasured)
-    rate = domain == Domain::kCpu ? measure_cpu(roof, machine_) : measure_cuda(roof, machine_);
-  return rate;
+  if (roof == Roof::kNone) return 0;
+  for (const MeasuredRoof& known : roofs_)
+    if (known.domain == domain && known.roof == roof) return known.rate;
+  roofs_.push_back(domain == Domain::kCpu ? measure_cpu_roof(roof, machine_)
+                                          : measure_cuda_roof(roof, machine_));
+  return roofs_.back().rate;
+}
+
+double Roofs::measure_again(Domain domain, Roof roof) {
+  const double before = rate(domain, roof);
+  if (before <= 0) return before;
+  const MeasuredRoof again =
+      domain == Domain::kCpu ? measure_cpu_roof(roof, machine_) : measure_cuda_roof(roof, machine_);
+  for (MeasuredRoof& known : roofs_)
+    if (known.domain == domain && known.roof == roof && again.rate > known.rate) known = again;
+  return std::max(before, again.rate);
+}
+
+std::vector<MeasuredRoof> Roofs::measured() const {
+  std::vector<MeasuredRoof> all;
+  for (const MeasuredRoof& known : roofs_)
+    if (known.rate > 0) all.push_back(known);
+  return all;
 }
 
 }  // namespace cheetah::lab

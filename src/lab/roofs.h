@@ -1,36 +1,38 @@
 #pragma once
 // The measured limits of this machine: the denominators of every share.
 #include <array>
+#include <vector>
 
 #include "lab/cost.h"
 #include "lab/machine.h"
 
 namespace cheetah::lab {
 
-// Measures a roof when it is first asked for and keeps it.
+struct MeasuredRoof {
+  Domain domain = Domain::kCpu;
+  Roof roof = Roof::kNone;
+  double rate = 0;        // bytes/s, operations/s or launches/s
+  double other_rate = 0;  // the same limit by somebody else's means (the driver's copy); 0: none
+};
+
+// Measures a roof when it is first asked for and keeps it. One thread.
 class Roofs {
  public:
   explicit Roofs(Machine& machine) : machine_(machine) {}
-  // Bytes/s, operations/s or launches/s; 0 where it cannot be measured here.
+  // 0 where it cannot be measured here.
   double rate(Domain domain, Roof roof);
-  // What is known without measuring: from a run before, on the same hardware.
-  void set(Domain domain, Roof roof, double rate) { slot(domain, roof) = rate; }
-  double known(Domain domain, Roof roof) const { return rates_[index(domain, roof)]; }
+  // Measures again and keeps the higher: others on the machine only ever take away.
+  double measure_again(Domain domain, Roof roof);
+  // Those measured so far, and above 0.
+  std::vector<MeasuredRoof> measured() const;
 
  private:
-  static size_t index(Domain domain, Roof roof) {
-    return static_cast<size_t>(domain) * kNumRoofs + static_cast<size_t>(roof);
-  }
-  double& slot(Domain domain, Roof roof) { return rates_[index(domain, roof)]; }
   Machine& machine_;
-  std::array<double, size_t{2}* kNumRoofs> rates_ = unmeasured();
-
-  static constexpr double kUnmeasured = -1;
-  static std::array<double, size_t{2} * kNumRoofs> unmeasured() {
-    std::array<double, size_t{2} * kNumRoofs> rates;
-    rates.fill(kUnmeasured);
-    return rates;
-  }
+  std::vector<MeasuredRoof> roofs_;
 };
+
+// One measurement; 0 where there is none.
+MeasuredRoof measure_cpu_roof(Roof roof, Machine& machine);
+MeasuredRoof measure_cuda_roof(Roof roof, Machine& machine);
 
 }  // namespace cheetah::lab

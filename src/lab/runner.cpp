@@ -27,7 +27,7 @@ struct Effort {
 };
 
 Effort effort_of(const Experiment& experiment, bool quick) {
-  const double sample_s = experiment.domain == Domain::kCuda ? 200e-6 : quick ? 1e-3 : 2e-3;
+  const double sample_s = experiment.domain == Domain::kCuda ? 200e-6 : quick ? 0.5e-3 : 1e-3;
   if (quick) return {.sample_s = sample_s, .most_s = 0.4, .least_rounds = 7, .most_rounds = 21};
   return {.sample_s = sample_s, .most_s = 1.5, .least_rounds = 11, .most_rounds = 61};
 }
@@ -112,12 +112,23 @@ class SizeRun {
     const Clock::time_point start = Clock::now();
     int round = 0;
     for (; round < effort.most_rounds; ++round) {
-      if (round >= effort.least_rounds && seconds_since(start) > effort.most_s) break;
+      if (round >= effort.least_rounds && (seconds_since(start) > effort.most_s || is_settled(round))) break;
       for (size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.next_u32() % i]);
       for (const size_t entry : order_) times_[entry].push_back(watches[entry % variants.size()].sample());
     }
     result_.num_rounds = round;
     measured_ = variants;
+  }
+
+  // More rounds would not change a verdict: every interval is narrow beside the band. Asked now and then, as
+  // the answer costs a little.
+  bool is_settled(int round) const {
+    if (round % 5 != 0) return false;
+    const double enough = least_band(experiment_.domain) / 4;
+    return std::ranges::all_of(times_, [&](const std::vector<double>& times) {
+      const Speedup ratio = ratio_of(times_.back(), times);
+      return ratio.high - ratio.low < enough * ratio.ratio;
+    });
   }
 
   void judge_all(Roofs& roofs) {

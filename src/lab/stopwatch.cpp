@@ -84,6 +84,13 @@ void Stopwatch::prepare(double sample_s) {
   total(batch_);
 }
 
-double Stopwatch::sample() { return total(batch_) / batch_; }
+double Stopwatch::sample() {
+  if (subject_.stream) return total(batch_) / batch_;
+  // Others on the machine only ever take away: the best of a few pieces is what this code needs.
+  constexpr int kPieces = 3;
+  double best_s = total(batch_);
+  for (int i = 1; i < kPieces; ++i) best_s = std::min(best_s, total(batch_));
+  return best_s / batch_;
+}
 
 }  // namespace cheetah::lab

@@ -1,5 +1,7 @@
 #include "lab/report/text.h"
 
+#include <map>
+
 #include "base/format.h"
 #include "base/table.h"
 
@@ -20,7 +22,7 @@ std::vector<std::string> row_of(const VariantResult& v) {
   return {v.name,
           human_time(v.median_s),
           format("±{:.1f} %", 100 * v.spread),
-          human_rate(v.cost, v.median_s),
+          human_rate(v),
           share,
           format("{:.2f}x [{:.2f}, {:.2f}]", v.speedup.ratio, v.speedup.low, v.speedup.high),
           std::string(name_of(v.verdict))};
@@ -35,12 +37,13 @@ std::string human_time(double seconds) {
   return format("{:.3g} ns", 1e9 * seconds);
 }
 
-std::string human_rate(const Cost& cost, double seconds) {
-  if (seconds <= 0) return "";
-  if (cost.items > 0) return format("{}/{}", human_time(seconds / cost.items), cost.item);
+std::string human_rate(const VariantResult& variant) {
+  const Cost& cost = variant.cost;
+  if (variant.median_s <= 0) return "";
+  if (cost.items > 0) return format("{}/{}", human_time(variant.median_s / cost.items), variant.item);
   if (counts_flops(cost.roof) || cost.bytes == 0)
-    return cost.flops > 0 ? with_prefix(cost.flops / seconds, "FLOP/s") : "";
-  return with_prefix(cost.bytes / seconds, "B/s");
+    return cost.flops > 0 ? with_prefix(cost.flops / variant.median_s, "FLOP/s") : "";
+  return with_prefix(cost.bytes / variant.median_s, "B/s");
 }
 
 std::string list_text(std::span<const Experiment* const> experiments) {
@@ -56,12 +59,42 @@ std::string result_text(const ExperimentResult& result) {
   std::string out = format("{}: {}\n", result.id, result.question);
   if (!result.skipped.empty()) out += format("  skipped: {}\n", result.skipped);
   for (const SizeResult& size : result.sizes) {
-    Table table({size.label, "time", "spread", "rate", "of roof", "speed-up", "verdict"});
+    Table table({size.label, "time", "spread", "rate", "of roof", "speed-up, 95 %", "verdict"});
     for (const VariantResult& variant : size.variants) table.add(row_of(variant));
     out += "\n";
     out += table.render();
     for (const VariantResult& variant : size.variants)
       if (!variant.note.empty()) out += format("  {}: {}\n", variant.name, variant.note);
+  }
+  for (const std::string& each : result.disturbances) out += format("  while it ran, {}\n", each);
+  return out;
+}
+
+std::string explained_text(const ExperimentResult& result) {
+  std::string out = result_text(result);
+  out += format("\n  mechanism  {}\n", result.mechanism);
+  if (!result.claim.empty()) out += format("  claim      {}\n", result.claim);
+  for (const VariantText& variant : result.variants) out += format("  {}: {}\n", variant.name, variant.idea);
+  return out;
+}
+
+std::string run_summary_text(const LabRun& run) {
+  std::map<Verdict, int> counts;
+  size_t skipped = 0;
+  for (const ExperimentResult& e : run.experiments) {
+    skipped += e.skipped.empty() ? 0 : 1;
+    for (const SizeResult& size : e.sizes)
+      for (const VariantResult& v : size.variants) ++counts[v.verdict];
+  }
+  std::string out = format("{} experiments", run.experiments.size() - skipped);
+  if (skipped > 0) out += format(" ({} more cannot run here)", skipped);
+  for (const auto& [verdict, count] : counts) out += format(", {} {}", count, name_of(verdict));
+  out += format("\non {}\n", run.provenance.hardware);
+  for (const MeasuredRoof& roof : run.roofs) {
+    const char* unit = counts_flops(roof.roof) ? "FLOP/s" : counts_bytes(roof.roof) ? "B/s" : "/s";
+    out += format("  roof {:<12} {:>12}", name_of(roof.roof), with_prefix(roof.rate, unit));
+    if (roof.other_rate > 0) out += format("  (the driver's copy: {})", with_prefix(roof.other_rate, unit));
+    out += "\n";
   }
   return out;
 }

@@ -1,0 +1,173 @@
+#include "lab/report/svg.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/format.h"
+
+namespace cheetah::lab {
+namespace {
+
+constexpr double kWidth = 720;
+
+// Powers of ten, or of two where the range is short: values to pixels on a logarithmic axis.
+struct LogScale {
+  double low = 1, high = 10, from = 0, to = 1;
+  double at(double value) const {
+    return from + (to - from) * (std::log(value) - std::log(low)) / (std::log(high) - std::log(low));
+  }
+  std::vector<double> ticks() const {
+    std::vector<double> out;
+    const double decades = std::log10(high / low);
+    const double step = decades > 2.5 ? 10 : decades > 0.8 ? 2 : std::sqrt(2.0);
+    const double first = std::ceil(std::log(low) / std::log(step) - 1e-9);
+    for (double power = first; std::pow(step, power) <= high * (1 + 1e-9) && out.size() < 24; ++power)
+      out.push_back(std::pow(step, power));
+    return out;
+  }
+};
+
+std::string short_number(double value) {
+  constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P"};
+  size_t prefix = 0;
+  for (; value >= 1000 && prefix + 1 < std::size(kPrefixes); ++prefix) value /= 1000;
+  return format("{:.3g}{}", value, kPrefixes[prefix]);
+}
+
+struct Frame {
+  LogScale x, y;
+};
+
+Frame frame_of(const LinePlot& plot, double height) {
+  Frame frame{.x = {.low = 1e300, .high = 0, .from = 64, .to = kWidth - 150},
+              .y = {.low = 1e300, .high = 0, .from = height - 44, .to = 34}};
+  for (const Line& line : plot.lines)
+    for (const auto& [x, y] : line.points) {
+      frame.x.low = std::min(frame.x.low, x), frame.x.high = std::max(frame.x.high, x);
+      frame.y.low = std::min(frame.y.low, y), frame.y.high = std::max(frame.y.high, y);
+    }
+  for (LogScale* scale : {&frame.x, &frame.y}) {
+    scale->low /= 1.15;
+    scale->high *= 1.15;
+  }
+  return frame;
+}
+
+std::string axes(const LinePlot& plot, const Frame& f, double height) {
+  std::string out;
+  for (const double tick : f.y.ticks())
+    out += format(
+        R"(<path class="grid" d="M{:.1f},{:.1f}H{:.1f}"/><text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)",
+        f.x.from, f.y.at(tick), f.x.to, f.x.from - 6, f.y.at(tick) + 4, short_number(tick));
+  for (const double tick : f.x.ticks())
+    out += format(
+        R"(<path class="grid" d="M{0:.1f},{1:.1f}V{2:.1f}"/><text class="tick" x="{0:.1f}" y="{3:.1f}" text-anchor="middle">{4}</text>)",
+        f.x.at(tick), f.y.from, f.y.to, f.y.from + 16, short_number(tick));
+  out += format(R"(<text class="label" x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)",
+                (f.x.from + f.x.to) / 2, height - 8, escape_markup(plot.x_label));
+  return out +
+         format(
+             R"svg(<text class="label" transform="translate(14,{:.1f}) rotate(-90)" text-anchor="middle">{}</text>)svg",
+             (f.y.from + f.y.to) / 2, escape_markup(plot.y_label));
+}
+
+std::string drawn(const Line& line, size_t index, const Frame& f) {
+  std::string out, path;
+  for (const auto& [x, y] : line.points) {
+    path += format("{}{:.1f},{:.1f}", path.empty() ? "M" : "L", f.x.at(x), f.y.at(y));
+    if (!line.roof)
+      out +=
+          format(R"(<circle class="s{}" cx="{:.1f}" cy="{:.1f}" r="3.5"><title>{}: {}, {}</title></circle>)",
+                 index % 8, f.x.at(x), f.y.at(y), escape_markup(line.name), short_number(x), short_number(y));
+  }
+  if (line.roof) {
+    const auto& [x, y] = line.points.back();
+    return format(R"(<path class="roof" d="{}"/><text class="tick" x="{:.1f}" y="{:.1f}">{}</text>)", path,
+                  f.x.at(x) + 4, f.y.at(y) + 4, escape_markup(line.name));
+  }
+  return line.dots ? out : format(R"(<path class="line s{}" d="{}"/>)", index % 8, path) + out;
+}
+
+std::string legend(const LinePlot& plot, double x) {
+  std::string out;
+  double y = 40;
+  for (size_t i = 0; i < plot.lines.size(); ++i) {
+    if (plot.lines[i].roof) continue;
+    out += format(
+        R"(<circle class="s{}" cx="{:.1f}" cy="{:.1f}" r="4"/><text class="tick" x="{:.1f}" y="{:.1f}">{}</text>)",
+        i % 8, x, y, x + 8, y + 4, escape_markup(plot.lines[i].name));
+    y += 17;
+  }
+  return out;
+}
+
+std::string opened(const std::string& title, double height, const char* css_class) {
+  return format(
+      R"(<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}"><text class="title" x="8" y="20">{}</text>)",
+      css_class, kWidth, height, escape_markup(title), escape_markup(title));
+}
+
+}  // namespace
+
+std::string escape_markup(const std::string& text) {
+  std::string out;
+  for (const char c : text) switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  return out;
+}
+
+std::string bars_svg(const BarPlot& plot) {
+  constexpr double kLeft = 170, kRight = kWidth - 190, kTop = 34, kStep = 24, kThick = 15;
+  double most = plot.mark;
+  for (const Bar& bar : plot.bars) most = std::max({most, bar.value, bar.high});
+  if (!(most > 0)) return "";
+  const auto at = [&](double value) { return kLeft + (kRight - kLeft) * std::clamp(value / most, 0.0, 1.0); };
+  const double height = kTop + kStep * static_cast<double>(plot.bars.size()) + 6;
+  std::string out = opened(plot.title, height, "bars");
+  double y = kTop;
+  for (const Bar& bar : plot.bars) {
+    const double middle = y + kThick / 2;
+    out += format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)", kLeft - 8,
+                  middle + 4, escape_markup(bar.name));
+    out += format(R"(<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>)",
+                  escape_markup(bar.css_class), kLeft, y, std::max(1.0, at(bar.value) - kLeft), kThick);
+    if (bar.high > bar.low)
+      out += format(
+          R"(<path class="whisker" d="M{0:.1f},{1:.1f}H{2:.1f}M{0:.1f},{3:.1f}V{4:.1f}M{2:.1f},{3:.1f}V{4:.1f}"/>)",
+          at(bar.low), middle, at(bar.high), middle - 4, middle + 4);
+    out += format(R"(<text class="tick" x="{:.1f}" y="{:.1f}">{}</text>)",
+                  std::max(at(bar.value), at(bar.high)) + 8, middle + 4, escape_markup(bar.label));
+    y += kStep;
+  }
+  if (plot.mark > 0)
+    out +=
+        format(R"(<path class="mark" d="M{0:.1f},{1:.1f}V{2:.1f}"/>)", at(plot.mark), kTop - 4, height - 6);
+  return out + "</svg>\n";
+}
+
+std::string lines_svg(const LinePlot& plot) {
+  constexpr double kHeight = 340;
+  const bool empty = std::ranges::all_of(plot.lines, [](const Line& line) { return line.points.empty(); });
+  if (empty) return "";
+  const Frame frame = frame_of(plot, kHeight);
+  std::string out = opened(plot.title, kHeight, "lines") + axes(plot, frame, kHeight);
+  for (size_t i = 0; i < plot.lines.size(); ++i)
+    if (!plot.lines[i].points.empty()) out += drawn(plot.lines[i], i, frame);
+  return out + legend(plot, kWidth - 140) + "</svg>\n";
+}
+
+}  // namespace cheetah::lab

@@ -1,0 +1,113 @@
+// Limits of a CPU: memory and multiply-adds as hw/ measures them, and the caches of one core.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+
+#include "hw/ceilings.h"
+#include "hw/cpu.h"
+#include "lab/roofs.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lab/roofs_cpu.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h, as Highway asks.
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace cheetah::lab {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Reads everything `passes` times: eight loads a step, each into a sum of its own, so that loads set the
+// pace.
+uint64_t read_often(const uint64_t* words, int64_t count, int passes) {
+  const hn::ScalableTag<uint64_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto a = hn::Zero(d), b = hn::Zero(d), c = hn::Zero(d), e = hn::Zero(d);
+  for (int pass = 0; pass < passes; ++pass)
+    for (int64_t i = 0; i + 8 * lanes <= count; i += 8 * lanes) {
+      const uint64_t* at = words + i;
+      a = hn::Add(a, hn::Load(d, at));
+      b = hn::Add(b, hn::Load(d, at + lanes));
+      c = hn::Add(c, hn::Load(d, at + 2 * lanes));
+      e = hn::Add(e, hn::Load(d, at + 3 * lanes));
+      a = hn::Xor(a, hn::Load(d, at + 4 * lanes));
+      b = hn::Xor(b, hn::Load(d, at + 5 * lanes));
+      c = hn::Xor(c, hn::Load(d, at + 6 * lanes));
+      e = hn::Xor(e, hn::Load(d, at + 7 * lanes));
+    }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cheetah::lab
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cheetah::lab {
+namespace {
+
+HWY_EXPORT(read_often);
+
+int64_t level_bytes(int level) {
+  for (const CpuCache& cache : read_cpu_info().caches)
+    if (cache.level == level && cache.type != "Instruction") return cache.bytes;
+  return 0;
+}
+
+// Half a level is read over and over: it stays there, and the level above it does not hold it.
+double measure_level(int level) {
+  const int64_t bytes = level_bytes(level) / 2 / 4096 * 4096;
+  if (bytes <= 0 || bytes <= level_bytes(level - 1)) return 0;
+  const std::unique_ptr<void, decltype(&std::free)> memory(
+      std::aligned_alloc(4096, static_cast<size_t>(bytes)), std::free);
+  if (!memory) return 0;
+  auto* words = static_cast<uint64_t*>(memory.get());
+  const int64_t count = bytes / static_cast<int64_t>(sizeof(uint64_t));
+  std::fill_n(words, count, uint64_t{1});
+  const int passes = static_cast<int>(std::max<int64_t>(1, (int64_t{8} << 20) / bytes));
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  double best = 0;
+  volatile uint64_t sink = 0;
+  do {
+    const Clock::time_point begin = Clock::now();
+    sink = sink + HWY_DYNAMIC_DISPATCH(read_often)(words, count, passes);
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    best = std::max(best, static_cast<double>(bytes) * passes / seconds);
+  } while (Clock::now() - start < std::chrono::milliseconds(100));
+  return best;
+}
+
+double measure(Roof roof, Machine& machine) {
+  ThreadPool one({.num_threads = 1, .pin = false});
+  switch (roof) {
+    case Roof::kDram:
+      return measure_read_bandwidth(machine.threads());
+    case Roof::kCoreDram:
+      return measure_read_bandwidth(one);
+    case Roof::kFp32:
+      return measure_fma_peak(machine.threads());
+    case Roof::kCoreFp32:
+      return measure_fma_peak(one);
+    case Roof::kL1:
+      return measure_level(1);
+    case Roof::kL2:
+      return measure_level(2);
+    case Roof::kL3:
+      return measure_level(3);
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+MeasuredRoof measure_cpu_roof(Roof roof, Machine& machine) {
+  return {.domain = Domain::kCpu, .roof = roof, .rate = measure(roof, machine)};
+}
+
+}  // namespace cheetah::lab
+#endif
