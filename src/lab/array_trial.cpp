@@ -61,15 +61,13 @@ struct ArrayTrial::Storage {
   bool on_device = false;
   std::vector<HostBlock> host;  // CPU: the sets. CUDA: one, the image of a set being filled or checked
   std::vector<gpu::DeviceBuffer> device;  // CUDA: the sets
+  std::vector<std::byte*> pointers;       // [set][array], where variants run
   HostBlock expected;
   int expected_set = -1;  // whose answer `expected` is
   uint64_t seed = 0;
   Cost cost;
   std::optional<Tolerance> tolerance;
 };
-
-gpu::Stream& Launch::stream() const { return *trial_.setup_.stream; }
-ThreadPool& Launch::threads() const { return trial_.setup_.threads; }
 
 ArrayTrial::ArrayTrial(const Setup& setup)
     : setup_(setup), storage_(std::make_unique<Storage>()), code_(setup.experiment.variants.size()) {
@@ -134,12 +132,19 @@ void ArrayTrial::allocate() {
   for (int set = 0; s.on_device && set < s.num_sets; ++set)
     s.device.push_back(setup_.memory->allocate(gpu::ArenaKind::kWorkspace, s.set_bytes, *setup_.stream));
   s.expected = HostBlock(s.set_bytes);
+  for (int set = 0; set < s.num_sets; ++set)
+    for (const int64_t offset : s.offsets) {
+      const auto index = static_cast<size_t>(set);
+      s.pointers.push_back((s.on_device ? s.device[index].data() : s.host[index].data()) + offset);
+    }
 }
 
 std::byte* ArrayTrial::data(size_t array, int set) const {
-  const Storage& s = *storage_;
-  const auto index = static_cast<size_t>(set);
-  return (s.on_device ? s.device[index].data() : s.host[index].data()) + s.offsets[array];
+  return storage_->pointers[static_cast<size_t>(set) * arrays_.size() + array];
+}
+
+Launch ArrayTrial::launch_of(int set) const {
+  return Launch(setup_, storage_->pointers.data() + static_cast<size_t>(set) * arrays_.size(), set);
 }
 
 int ArrayTrial::num_sets() const { return storage_->num_sets; }
@@ -148,12 +153,15 @@ int ArrayTrial::num_sets() const { return storage_->num_sets; }
 void ArrayTrial::fill_set(int set) {
   Storage& s = *storage_;
   std::byte* image = s.host[s.on_device ? 0 : static_cast<size_t>(set)].data();
+  std::vector<std::byte*> pointers;
   for (size_t i = 0; i < arrays_.size(); ++i) {
     std::byte* at = image + s.offsets[i];
     std::memset(at - kGuardBytes, static_cast<int>(kGuard), kGuardBytes);
     std::memset(at, 0, static_cast<size_t>(arrays_[i].bytes));
     std::memset(at + arrays_[i].bytes, static_cast<int>(kGuard),
                 static_cast<size_t>(padded(arrays_[i].bytes) - arrays_[i].bytes + kGuardBytes));
+    if (arrays_[i].derive) arrays_[i].derive(at, HostArrays(pointers));
+    pointers.push_back(at);
     if (arrays_[i].fill) arrays_[i].fill(at, s.seed + 0x10001u * static_cast<uint64_t>(set) + 0x1000193u * i);
   }
 }
@@ -176,7 +184,7 @@ void ArrayTrial::compute_expected(int set) {
   Storage& s = *storage_;
   if (s.expected_set == set) return;
   if (device_reference_ && s.on_device) {
-    device_reference_(Launch(*this, set));
+    device_reference_(launch_of(set));
     gpu::copy_to_host(s.expected.data(), s.device[static_cast<size_t>(set)].data(), s.set_bytes,
                       *setup_.stream);
     setup_.stream->wait();
@@ -209,7 +217,7 @@ void ArrayTrial::poison(int set) {
 
 std::optional<double> ArrayTrial::launch(int variant, int set) {
   const Code& code = code_[static_cast<size_t>(variant)];
-  const Launch at(*this, set);
+  const Launch at = launch_of(set);
   if (code.timed) return code.timed(at);
   code.run(at);
   return std::nullopt;

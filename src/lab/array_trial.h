@@ -33,20 +33,22 @@ struct Array {
   int64_t count = 0;
 };
 
-class ArrayTrial;
-
 // Where a variant runs: pointers into one input set, on the device for CUDA.
 class Launch {
  public:
-  Launch(const ArrayTrial& trial, int set) : trial_(trial), set_(set) {}
+  Launch(const Setup& setup, std::byte* const* arrays, int set) : setup_(setup), arrays_(arrays), set_(set) {}
+  // Take it out of loops: a compiler does not always.
   template <class T>
-  T* operator[](Array<T> array) const;
-  gpu::Stream& stream() const;  // CUDA only
-  ThreadPool& threads() const;
+  T* operator[](Array<T> array) const {
+    return reinterpret_cast<T*>(arrays_[array.index]);
+  }
+  gpu::Stream& stream() const { return *setup_.stream; }  // CUDA only
+  ThreadPool& threads() const { return setup_.threads; }
   int set() const { return set_; }
 
  private:
-  const ArrayTrial& trial_;
+  const Setup& setup_;
+  std::byte* const* arrays_;
   int set_;
 };
 
@@ -134,6 +136,20 @@ class ArrayTrial final : public Trial {
                      }}),
             count};
   }
+  // Inputs computed from those declared before: the same numbers in another layout or type.
+  template <class T>
+  Array<T> derived(std::string name, int64_t count,
+                   std::function<void(std::span<T>, const HostArrays& from)> derive) {
+    const auto fill = [count, derive = std::move(derive)](std::byte* to, const HostArrays& from) {
+      derive({reinterpret_cast<T*>(to), static_cast<size_t>(count)}, from);
+    };
+    return {add({.name = std::move(name),
+                 .kind = Kind::kInput,
+                 .bytes = bytes_of<T>(count),
+                 .count = count,
+                 .derive = fill}),
+            count};
+  }
   // Poisoned before a check, between guard bands; compared with the oracle's.
   template <class T>
   Array<T> output(std::string name, int64_t count) {
@@ -179,7 +195,6 @@ class ArrayTrial final : public Trial {
   std::optional<std::string> refusal(int variant) const override;
 
  private:
-  friend class Launch;
   enum class Kind { kInput, kOutput, kScratch };
   struct Declared {
     std::string name;
@@ -187,6 +202,7 @@ class ArrayTrial final : public Trial {
     int64_t bytes = 0;
     int64_t count = 0;
     std::function<void(std::byte*, uint64_t)> fill = {};
+    std::function<void(std::byte*, const HostArrays&)> derive = {};
     std::optional<WrongElement> (*wrong)(const std::byte*, const std::byte*, int64_t,
                                          const Tolerance&) = nullptr;
   };
@@ -200,6 +216,7 @@ class ArrayTrial final : public Trial {
   size_t add(Declared array);
   size_t variant_index(std::string_view name) const;
   std::byte* data(size_t array, int set) const;
+  Launch launch_of(int set) const;
   void allocate();  // at the first fill, when all arrays are known
   void fill_set(int set);
   void compute_expected(int set);
@@ -213,10 +230,5 @@ class ArrayTrial final : public Trial {
   std::function<void(const Launch&)> device_reference_;
   std::vector<std::shared_ptr<void>> owned_;
 };
-
-template <class T>
-T* Launch::operator[](Array<T> array) const {
-  return reinterpret_cast<T*>(trial_.data(array.index, set_));
-}
 
 }  // namespace cheetah::lab

@@ -39,11 +39,10 @@ std::optional<std::string> Machine::refusal(const Experiment& experiment, const 
   return too_old(device_, variant.min_compute);
 }
 
-Setup Machine::setup(const Experiment& experiment, const Size& size, bool quick) {
+Setup Machine::setup(const Experiment& experiment, const Size& size) {
   const bool cuda = experiment.domain == Domain::kCuda;
   return {.experiment = experiment,
           .size = size,
-          .quick = quick,
           .threads = threads_,
           .cache_bytes = cuda ? device_.l2_bytes : cpu_cache_bytes_,
           .stream = cuda ? stream_.get() : nullptr,

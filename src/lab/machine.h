@@ -26,7 +26,7 @@ class Machine {
   // nullopt: the experiment can run here. Otherwise why not.
   std::optional<std::string> refusal(const Experiment& experiment) const;
   std::optional<std::string> refusal(const Experiment& experiment, const Variant& variant) const;
-  Setup setup(const Experiment& experiment, const Size& size, bool quick);
+  Setup setup(const Experiment& experiment, const Size& size);
 
  private:
   ThreadPool threads_;

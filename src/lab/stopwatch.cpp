@@ -88,8 +88,9 @@ double Stopwatch::sample() {
   if (subject_.stream) return total(batch_) / batch_;
   // Others on the machine only ever take away: the best of a few pieces is what this code needs.
   constexpr int kPieces = 3;
+  constexpr double kLong = 10e-3;  // a launch that long meets its neighbours every time
   double best_s = total(batch_);
-  for (int i = 1; i < kPieces; ++i) best_s = std::min(best_s, total(batch_));
+  for (int i = 1; i < kPieces && best_s < kLong; ++i) best_s = std::min(best_s, total(batch_));
   return best_s / batch_;
 }
 
