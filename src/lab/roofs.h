@@ -27,6 +27,7 @@ class Roofs {
   std::vector<MeasuredRoof> measured() const;
 
  private:
+  MeasuredRoof measure(Domain domain, Roof roof);
   Machine& machine_;
   std::vector<MeasuredRoof> roofs_;
 };

@@ -120,11 +120,11 @@ double measure(Roof roof, Machine& machine) {
   ThreadPool one({.num_threads = 1, .pin = false});
   switch (roof) {
     case Roof::kDram:
-      return std::max(measure_memory(machine.threads(), machine), measure_memory(one, machine));
+      return measure_memory(machine.threads(), machine);
     case Roof::kCoreDram:
       return measure_memory(one, machine);
     case Roof::kFp32:
-      return std::max(measure_fma_peak(machine.threads()), measure_fma_peak(one));
+      return measure_fma_peak(machine.threads());
     case Roof::kCoreFp32:
       return measure_fma_peak(one);
     case Roof::kL1:
