@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "kernels/rows_at_once.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/activation/cpu.cpp"
 #include "hwy/foreach_target.h"
@@ -159,7 +161,7 @@ void clamped_swiglu(const ClampedSwigluArgs& args, const CpuContext& context) {
 
 void add_scaled(const float* x, float scale, float* y, int64_t count, const CpuContext& context) {
   const auto piece = HWY_DYNAMIC_DISPATCH(add_piece);
-  context.pool.parallel_for(count, 4 * kPiece, [&](int64_t begin, int64_t end, int) {
+  context.pool.parallel_for(count, rows_at_once(context, count, 1), [&](int64_t begin, int64_t end, int) {
     piece(x + begin, scale, y + begin, end - begin);
   });
 }

@@ -69,6 +69,17 @@ void scatter(const std::byte* from, int64_t count, int64_t stride, std::byte* to
   for (int64_t i = 0; i < count; ++i) column[i * stride] = row[i];
 }
 
+// Asks for the cache lines of one token's keys: a decode step's single tokens would wait for each of them.
+void fetch_key_columns(const PagedKv& kv, int64_t row) {
+  const int64_t slot = row % kv.page_tokens, size = traits_of(kv.dtype).block_bytes;
+  const int64_t stride = kv.page_tokens * size, step = HWY_MAX(stride, int64_t{64});
+  for (int64_t head = 0; head < kv.kv_heads; ++head) {
+    const std::byte* panel =
+        kv.keys + ((row - slot) + head * kv.page_tokens) * kv.key_dim * size + slot * size;
+    for (int64_t at = 0; at < kv.key_dim * stride; at += step) __builtin_prefetch(panel + at, 1, 3);
+  }
+}
+
 // One token's keys of all heads, each number into its dimension's row. `row` counts page slots, as in
 // store_token.
 void store_key_columns(const PagedKv& kv, int64_t row, const float* heads) {
@@ -104,7 +115,9 @@ void store_queries(const KvWriteArgs& args, const AttentionSequence& sequence, i
     const int64_t row = page * kv.kv_heads * kv.page_tokens + position % kv.page_tokens;
     const int64_t token = sequence.query_begin + query;
     const float* keys = args.keys + token * args.key_stride;
-    if (keys_lie_by_dimension(kv))
+    const bool by_dimension = keys_lie_by_dimension(kv);
+    if (by_dimension && sequence.query_count == 1) fetch_key_columns(kv, row);
+    if (by_dimension)
       store_key_columns(kv, row, keys);
     else
       store_token(kv, row, keys, kv.keys, kv.key_dim);
