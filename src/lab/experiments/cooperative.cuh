@@ -31,24 +31,18 @@ void launch_cooperative(const Launch& at, const CooperativeGrid& grid, void (*ke
   gpu::check(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), at.stream());
 }
 
-// A grid barrier by hand: the last to arrive opens the next generation.
+// A grid barrier by hand: a ticket that only grows. One gate serves one size of grid.
 struct Gate {
   unsigned arrived;
-  unsigned generation;
 };
 __device__ inline void meet(Gate* gate) {
   __syncthreads();
   if (threadIdx.x == 0) {
-    volatile unsigned* generation = &gate->generation;
-    const unsigned mine = *generation;
     __threadfence();
-    if (atomicAdd(&gate->arrived, 1) == gridDim.x - 1) {
-      gate->arrived = 0;
-      __threadfence();
-      *generation = mine + 1;
-    } else {
-      while (*generation == mine) {
-      }
+    const unsigned ticket = atomicAdd(&gate->arrived, 1);
+    const unsigned goal = ticket - ticket % gridDim.x + gridDim.x;  // when all of this round have come
+    const volatile unsigned* arrived = &gate->arrived;
+    while (static_cast<int>(*arrived - goal) < 0) {
     }
     __threadfence();
   }

@@ -49,7 +49,7 @@ std::unique_ptr<Trial> make_steps(const Setup& setup) {
   const auto x = trial->input<float>("x", n);
   const auto y = trial->output<float>("y", n);  // the even steps' place
   const auto other = trial->scratch<float>("other", n);
-  const auto gate = trial->scratch<uint32_t>("gate", 2);
+  const auto gate = trial->scratch<uint32_t>("gate", 1);
   trial->set_cost({.flops = 3.0 * n * kSteps, .roof = Roof::kNone, .items = kSteps, .item = "step"});
   trial->reference([=](const HostArrays& host) {
     const auto count = static_cast<size_t>(n);
@@ -108,7 +108,7 @@ const Registered kStepsExperiment({
     .variants = {{.name = "launches", .idea = "a kernel a step"},
                  {.name = "graph", .idea = "the same kernels, launched as one graph"},
                  {.name = "grid-sync", .idea = "one cooperative kernel, cooperative groups' barrier"},
-                 {.name = "by-hand", .idea = "one cooperative kernel, a barrier of two words"}},
+                 {.name = "by-hand", .idea = "one cooperative kernel, a barrier of one word"}},
     .sizes = sizes_of({1 << 12, 1 << 17, 1 << 21, 1 << 24}),
     .quick = sizes_of({1 << 17}),
     .tolerance = {.relative = 1e-3, .absolute = 1e-5},
@@ -166,14 +166,19 @@ std::unique_ptr<Trial> make_cost(const Setup& setup) {
   trial->reference([=](const HostArrays& host) {
     for (uint32_t& v : host[y]) v = static_cast<uint32_t>(count);
   });
-  trial->variant("kernel-boundary",
-                 [=](const Launch& at) {  // two boundaries a round, as the others meet twice
-                   for (int i = 0; i < 2 * count; ++i) {
-                     const uint32_t* from = i == 0 ? at[zeros] : i % 2 ? at[values] : at[y];
-                     gpu::launch({.kernel = "hand_over", .grid = {blocks}, .block = {kThreads}}, at.stream(),
-                                 hand_over, from, i % 2 ? at[y] : at[values], i % 2 ? 0u : 1u);
-                   }
-                 });
+  const auto boundaries = [=](const Launch& at) {  // two a round, as the others meet twice
+    for (int i = 0; i < 2 * count; ++i) {
+      const uint32_t* from = i == 0 ? at[zeros] : i % 2 ? at[values] : at[y];
+      gpu::launch({.kernel = "hand_over", .grid = {blocks}, .block = {kThreads}}, at.stream(), hand_over,
+                  from, i % 2 ? at[y] : at[values], i % 2 ? 0u : 1u);
+    }
+  };
+  trial->variant("kernel-boundary", boundaries);
+  const auto graph = std::make_shared<gpu::Graph>();
+  trial->variant("graph-boundary", [=](const Launch& at) {
+    if (!*graph) *graph = gpu::Graph::record(at.stream(), [&] { boundaries(at); });
+    graph->launch(at.stream());
+  });
   trial->variant("grid-sync", [=](const Launch& at) {
     launch_cooperative(at, {blocks, kThreads}, meet_grid, at[y], at[values], count);
   });
@@ -197,9 +202,11 @@ const Registered kCost({
         "few hundred, "
         "through L2 about a microsecond, and a kernel's end and the next one's start more than that.",
     .claim = {.text = "Cluster barriers are cheaper than grid barriers, which are heavyweight."},
+    .timing = Timing::kEvents,
     .rotation = Rotation::kHot,
     .min_compute = 90,
-    .variants = {{.name = "kernel-boundary", .idea = "a kernel a meeting, recorded in a graph"},
+    .variants = {{.name = "kernel-boundary", .idea = "a launch a meeting"},
+                 {.name = "graph-boundary", .idea = "the same kernels in one graph"},
                  {.name = "grid-sync", .idea = "cooperative groups over all SMs"},
                  {.name = "cluster-sync", .idea = "clusters of four blocks"},
                  {.name = "block-sync", .idea = "__syncthreads of 256 threads"}},

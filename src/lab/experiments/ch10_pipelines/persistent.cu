@@ -176,7 +176,7 @@ std::unique_ptr<Trial> make_mega(const Setup& setup) {
   const auto w = trial->input<float>("w", int64_t{kLayers} * dim * dim, 0, 2.0 / dim);
   const auto x = trial->input<float>("x", dim, 0, 1);
   const auto odd = trial->scratch<float>("odd", dim);
-  const auto gate = trial->scratch<uint32_t>("gate", 2);
+  const auto gate = trial->scratch<uint32_t>("gate", 1);
   const auto y = trial->output<float>("y", dim);  // the even layers' output, the last one's in the end
   trial->set_cost({.flops = 2.0 * kLayers * dim * dim,
                    .bytes = 4.0 * kLayers * dim * dim,
