@@ -153,8 +153,8 @@ std::unique_ptr<Trial> make_rate(const Setup& setup) {
   const auto a = trial->input<int8_t>("a", kCount * kPairs * 4, -8, 8);
   const auto b = trial->input<int8_t>("b", kCount * kPairs * 4, -8, 8);
   const auto y = trial->output<float>("y", kCount);
-  trial->set_cost(
-      {.flops = 8.0 * kPairs * rounds * kCount, .bytes = kCount * (8.0 * kPairs + 4), .roof = Roof::kNone});
+  const double products = 4.0 * kPairs * rounds * kCount;
+  trial->set_cost({.flops = 2 * products, .roof = Roof::kNone, .items = products, .item = "product"});
   trial->reference([=](const HostArrays& host) {
     for (size_t t = 0; t < host[y].size(); ++t) {
       int64_t even = 0, odd = 0;  // byte 0's lowest bit is flipped in odd rounds
