@@ -1,5 +1,6 @@
 // cheetah lab roofline: kernels under the roofs of every level of memory and every number type.
 #include <CLI/CLI.hpp>
+#include <fstream>
 #include <optional>
 
 #include "base/error.h"
@@ -67,13 +68,25 @@ Question question_of(const RooflineOptions& options) {
   return question;
 }
 
+// Opened before anything is computed, so that a wrong path is told at once.
+std::ofstream open_drawing(const std::string& path) {
+  std::ofstream file;
+  if (path.empty()) return file;
+  file.open(path, std::ios::binary);
+  if (!file) throw Error(format("{}: cannot be written", path));
+  return file;
+}
+
 int run_roofline(const RooflineOptions& options) {
   const Question question = question_of(options);
+  std::ofstream drawing = open_drawing(options.svg);
   std::vector<analysis::PointReading> readings;
   for (const analysis::RooflinePoint& point : question.points)
     readings.push_back(analysis::read_point(question.roofs, point));
   print(options.json ? dump_json(analysis::roofline_json(question.roofs, readings), 2) + "\n"
                      : analysis::roofline_text(question.roofs, readings));
+  if (drawing.is_open() && !(drawing << analysis::roofline_svg(question.roofs, readings)).flush())
+    throw Error(format("{}: cannot write the plot", options.svg));
   return 0;
 }
 
@@ -97,6 +110,7 @@ void add_lab_roofline(CLI::App& lab, Action& action) {
   command->add_option("--only", options->only, "only points of the run whose name contains this");
   command->add_option("--domain", options->domain, "cuda or cpu (default: cuda where it was measured)")
       ->check(CLI::IsMember({"cuda", "cpu"}));
+  command->add_option("--svg", options->svg, "draw it into FILE");
   command->add_flag("--json", options->json, "print one JSON object");
   command->footer(kExamples);
   command->callback([=, &action] { action = [=] { return run_roofline(*options); }; });

@@ -75,6 +75,8 @@ class LabAnalysis(ProgramTest):
         found = self.ok_json("lab", "roofline", "--roofs", roofs, "--point", point, "--json")["points"][0]
         self.assertEqual(found["limit"], "dram bandwidth")
         self.assertAlmostEqual(found["headroom"], 4 / 3, 6)
+        self.ok("lab", "roofline", "--roofs", roofs, "--point", point, "--svg", self.folder / "plot.svg")
+        self.assertIn("<svg", (self.folder / "plot.svg").read_text())
         self.assertIn("nobody measured", self.ok("lab", "roofline", "--card", "h200"))
         self.fails(2, "lab", "roofline", mentions=["--roofs"])
         self.fails(2, "lab", "roofline", "--card", "h200", "--point", "bytes=1", mentions=["flops"])

@@ -81,5 +81,7 @@ RooflinePoint parse_point(const std::string& text);
 
 std::string roofline_text(const RoofSet& roofs, const std::vector<PointReading>& points);
 Json roofline_json(const RoofSet& roofs, const std::vector<PointReading>& points);
+// A file of its own: both axes logarithmic, no network.
+std::string roofline_svg(const RoofSet& roofs, const std::vector<PointReading>& points);
 
 }  // namespace cheetah::analysis

@@ -59,6 +59,9 @@ TEST(Roofline, ImpossibleAndUnknownAreSaid) {
   EXPECT_EQ(odd.attainable, 0);
   EXPECT_FALSE(roofline_text(kRoofs, {fast, odd}).empty());
   EXPECT_EQ(roofline_json(kRoofs, {fast, odd})["points"].size(), 2u);
+  const std::string drawing = roofline_svg(kRoofs, {fast, odd});
+  EXPECT_NE(drawing.find("xmlns"), std::string::npos);
+  EXPECT_NE(drawing.find("<circle"), std::string::npos);
 }
 
 TEST(Roofline, PointsAndRoofsAreParsedOrRefused) {
