@@ -1,24 +1,30 @@
 // cheetah lab roofline: kernels under the roofs of every level of memory and every number type.
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/text.h"
+#include "cli/lab.h"
 #include "cli/lab_analysis.h"
 #include "cli/output.h"
 #include "lab/analysis/lab_results.h"
 #include "lab/analysis/roofline.h"
+#include "lab/history.h"
+#include "lab/result_json.h"
 
 namespace cheetah {
 namespace {
 
 constexpr const char* kExamples = R"(
-Roofs come from a run of the lab (cheetah lab run … --json), from --roofs FILE, which is such a run or
+Roofs come from a run of the lab (kept, or written with --json), from --roofs FILE, which is such a run or
   {"source": "…", "measured": true, "memory": {"dram": 4.2e12, "l2": 9e12}, "math": {"fp32": 6e13, "bf16": 8e14}}
 or, for planning, from a data sheet (--card).
 
 Examples:
+  cheetah lab roofline --only cpu/gemm
   cheetah lab roofline results/h200/lab.json --only ch09
   cheetah lab roofline --roofs results/h200/lab.json --point name=gemv,flops=2e9,bytes=2.1e9,us=600,dtype=bf16
   cheetah lab roofline --card h200 --point flops=1e9,bytes=12e9 --json
@@ -26,6 +32,7 @@ Examples:
 
 struct RooflineOptions {
   std::string run, roofs, card, only, domain, svg;
+  std::string history = default_lab_history();
   std::vector<std::string> points;
   bool json = false;
 };
@@ -44,10 +51,26 @@ analysis::RoofSet read_roofs(const Json& document, const RooflineOptions& option
                                         : analysis::roofs_from_json(document, path);
 }
 
+// A file, or a run of the history by its number or as "last"; nothing when there is no name and no history.
+std::optional<Json> load_lab_json(const std::string& name, const std::string& history_path) {
+  const bool is_number = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+  if (!name.empty() && name != "last" && !is_number) return read_json_file(name);
+  if (!std::filesystem::exists(history_path)) {
+    if (name.empty()) return std::nullopt;
+    throw Error(format("{}: no run is kept yet; 'cheetah lab run' makes one", history_path));
+  }
+  const lab::History history(history_path);
+  const std::optional<int64_t> id = is_number ? to_integer(name) : history.newest();
+  if (id) return lab::run_json(history.run(*id));
+  if (name.empty()) return std::nullopt;
+  throw Error(format("{}: no run is kept yet, or '{}' is no number of one", history_path, printable(name)));
+}
+
 Question question_of(const RooflineOptions& options) {
   Question question;
   std::optional<Json> run;
-  if (!options.run.empty()) run = read_json_file(options.run);
+  const bool asks_history = options.roofs.empty() && options.card.empty();
+  if (!options.run.empty() || asks_history) run = load_lab_json(options.run, options.history);
   if (!options.roofs.empty())
     question.roofs = read_roofs(read_json_file(options.roofs), options, options.roofs);
   else if (!options.card.empty())
@@ -55,7 +78,8 @@ Question question_of(const RooflineOptions& options) {
   else if (run)
     question.roofs = read_roofs(*run, options, options.run);
   else
-    throw UsageError("lab roofline needs roofs: a RUN of the lab, --roofs FILE or --card NAME");
+    throw UsageError(
+        "lab roofline needs roofs: a RUN of the lab (none is kept yet), --roofs FILE or --card NAME");
   if (run && analysis::is_lab_run(*run)) {
     const std::string domain = options.domain.empty() ? domain_of(question.roofs) : options.domain;
     for (analysis::RooflinePoint& point : analysis::points_of_run(*run, domain, options.run))
@@ -96,7 +120,10 @@ void add_lab_roofline(CLI::App& lab, Action& action) {
   auto* command =
       lab.add_subcommand("roofline", "Where kernels stand under the roofs, and how far they can rise");
   auto options = std::make_shared<RooflineOptions>();
-  command->add_option("run", options->run, "JSON of 'lab run': roofs and points");
+  command->add_option(
+      "run", options->run,
+      "roofs and points: JSON of 'lab run', or the number of a kept run (default: the newest)");
+  command->add_option("--history", options->history, "where runs are kept")->capture_default_str();
   auto* roofs = command->add_option("--roofs", options->roofs, "take the roofs from this file instead");
   command
       ->add_option("--card", options->card,

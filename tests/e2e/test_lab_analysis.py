@@ -78,7 +78,8 @@ class LabAnalysis(ProgramTest):
         self.ok("lab", "roofline", "--roofs", roofs, "--point", point, "--svg", self.folder / "plot.svg")
         self.assertIn("<svg", (self.folder / "plot.svg").read_text())
         self.assertIn("nobody measured", self.ok("lab", "roofline", "--card", "h200"))
-        self.fails(2, "lab", "roofline", mentions=["--roofs"])
+        self.fails(2, "lab", "roofline", "--history", self.folder / "none", mentions=["--roofs"])
+        self.fails(1, "lab", "roofline", "7", "--history", self.folder / "none", mentions=["no run"])
         self.fails(2, "lab", "roofline", "--card", "h200", "--point", "bytes=1", mentions=["flops"])
 
 
