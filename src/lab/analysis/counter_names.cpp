@@ -207,6 +207,7 @@ const std::vector<CounterName>& counter_names() {
       {"copy_overlap_pct", "copies hidden behind kernels, %", ""},
       {"small_kernels_pct", "kernels shorter than 10 us, %", ""},
       {"throttled", "1: the clock was held down while measuring", ""},
+      {"disturbed", "1: something else used the machine while measuring", ""},
       {"debug_build", "1: built with -G", ""},
   };
   return kNames;

@@ -15,9 +15,15 @@ struct RoofWord {
   bool is_math;
 };
 // The lab's names for its roofs, and ours.
-constexpr RoofWord kWords[] = {
-    {"DRAM", "dram", false}, {"L3", "l3", false},           {"L2", "l2", false},        {"L1", "l1", false},
-    {"FP32", "fp32", true},  {"BF16 tensor", "bf16", true}, {"FP8 tensor", "fp8", true}};
+constexpr RoofWord kWords[] = {{"DRAM", "dram", false},
+                               {"L3", "l3", false},
+                               {"L2", "l2", false},
+                               {"L1", "l1", false},
+                               {"FP32", "fp32", true},
+                               {"BF16 tensor", "bf16", true},
+                               {"FP8 tensor", "fp8", true},
+                               {"core DRAM", "core-dram", false},
+                               {"core FP32", "core-fp32", true}};
 
 const RoofWord* word_of(std::string_view roof) {
   const auto found = std::ranges::find(kWords, roof, &RoofWord::roof);
@@ -47,7 +53,8 @@ struct Timed {
   }
   std::string level() const {
     const RoofWord* word = word_of(roof);
-    return word != nullptr && !word->is_math ? std::string(word->word) : "dram";
+    if (word != nullptr && !word->is_math) return std::string(word->word);
+    return roof.starts_with("core") ? "core-dram" : "dram";
   }
 };
 
@@ -103,7 +110,7 @@ RoofSet roofs_of_domain(const Json& run, const std::string& domain, const std::s
 Counters counters_of(const Timed& timed, const RoofSet& roofs) {
   Counters counters{.name = timed.name(), .values = {}, .stalls = {}};
   counters.values["duration_us"] = timed.seconds * 1e6;
-  if (timed.disturbed) counters.values["throttled"] = 1;
+  if (timed.disturbed) counters.values["disturbed"] = 1;
   if (timed.flops > 0) counters.values["gflops"] = timed.flops / timed.seconds * 1e-9;
   const MemoryRoof* dram = roofs.level("dram");
   const MathRoof* math = roofs.dtype(timed.dtype());
@@ -146,10 +153,12 @@ std::vector<RooflinePoint> points_of_run(const Json& run, const std::string& dom
 }
 
 std::vector<Counters> counters_of_run(const Json& run, const std::string& what) {
-  const RoofSet cuda = roofs_of_domain(run, "cuda", what), cpu = roofs_of_domain(run, "cpu", what);
+  const RoofSet roofs = roofs_of_domain(run, "cuda", what);
   std::vector<Counters> all;
   for (const Timed& timed : timed_variants(run, what))
-    all.push_back(counters_of(timed, timed.domain == "cuda" ? cuda : cpu));
+    if (timed.domain == "cuda") all.push_back(counters_of(timed, roofs));
+  if (all.empty())
+    throw Error(format("{}: no variant was timed on a GPU, and the rules are about GPUs", what));
   return all;
 }
 

@@ -16,7 +16,8 @@ bool is_lab_run(const Json& document);
 RoofSet roofs_of_run(const Json& run, const std::string& domain, const std::string& what);
 // Variants that were timed, right and do floating-point work; of the domain of these roofs.
 std::vector<RooflinePoint> points_of_run(const Json& run, const std::string& domain, const std::string& what);
-// Variants that were timed and right, as far as a stopwatch and the exact counts tell.
+// Variants that were timed on a GPU and right, as far as a stopwatch and the exact counts tell. Throws Error
+// when there are none.
 std::vector<Counters> counters_of_run(const Json& run, const std::string& what);
 
 }  // namespace cheetah::analysis

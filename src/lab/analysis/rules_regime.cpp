@@ -17,14 +17,16 @@ Tri stall_leads(const Counters& c, std::initializer_list<std::string_view> reaso
 
 // D0
 Tri is_suspect(const Counters& c) {
-  const Tri wrong = at_least(c["throttled"], 1) | at_least(c["debug_build"], 1);
+  const Tri wrong = at_least(c["throttled"], 1) | at_least(c["disturbed"], 1) | at_least(c["debug_build"], 1);
   return wrong | at_least(c["spill_instructions"], 1) | below(c["duration_us"], 5);
 }
 Finding suspect_words(const Counters& c) {
   Finding f;
-  f.evidence = evidence_of(c, {"throttled", "debug_build", "spill_instructions", "duration_us"});
+  f.evidence = evidence_of(c, {"throttled", "disturbed", "debug_build", "spill_instructions", "duration_us"});
   if (c["throttled"].value_or(0) >= 1)
     f.remedies.push_back("fix power or cooling, or lock the clocks, and measure again");
+  if (c["disturbed"].value_or(0) >= 1)
+    f.remedies.push_back("measure again on a machine that does nothing else");
   if (c["debug_build"].value_or(0) >= 1) f.remedies.push_back("build without -G (use -lineinfo)");
   if (c["spill_instructions"].value_or(0) >= 1)
     f.remedies.push_back(
