@@ -7,7 +7,7 @@ namespace cheetah::lab {
 namespace {
 
 constexpr int kTemporaries = 16;
-constexpr int64_t kPieceBytes = 4096;  // what passes through each of them
+constexpr int kPieceBytes = 4096;  // what passes through each of them
 
 // A pool of the device's stream-ordered allocator. `keep`: it gives nothing back to the driver.
 class Pool {
@@ -60,18 +60,29 @@ struct Copied {
   __device__ double operator()(int64_t i) const { return in[i]; }
 };
 
-// Takes all temporaries, passes a piece of the input through each, gives them back.
+struct Temporaries {
+  uint32_t* at[kTemporaries];
+};
+
+// Block k passes its piece of the input through temporary k.
+__global__ void pass_pieces(const uint32_t* in, uint32_t* out, const Temporaries temporaries) {
+  constexpr int kWords = kPieceBytes / 4;
+  for (int i = static_cast<int>(threadIdx.x); i < kWords; i += static_cast<int>(blockDim.x)) {
+    const unsigned at = blockIdx.x * kWords + static_cast<unsigned>(i);
+    volatile uint32_t* temporary = temporaries.at[blockIdx.x];
+    temporary[i] = in[at];
+    out[at] = temporary[i];
+  }
+}
+
+// Takes all temporaries, uses each, gives them back.
 template <class Take, class Give>
 void pass_through(const At& at, Slot<uint32_t> in, Slot<uint32_t> out, const Take& take, const Give& give) {
-  void* blocks[kTemporaries];
-  for (void*& block : blocks) block = take();
-  for (int64_t k = 0; k < kTemporaries; ++k) {
-    std::byte* from = reinterpret_cast<std::byte*>(at[in]) + k * kPieceBytes;
-    std::byte* to = reinterpret_cast<std::byte*>(at[out]) + k * kPieceBytes;
-    gpu::copy_on_device(blocks[k], from, kPieceBytes, at.stream());
-    gpu::copy_on_device(to, blocks[k], kPieceBytes, at.stream());
-  }
-  for (void* block : blocks) give(block);
+  Temporaries temporaries;
+  for (uint32_t*& each : temporaries.at) each = static_cast<uint32_t*>(take());
+  gpu::launch({.kernel = "pass_pieces", .grid = {kTemporaries}, .block = {256}}, at.stream(), pass_pieces,
+              at[in], at[out], temporaries);
+  for (uint32_t* each : temporaries.at) give(each);
 }
 
 std::unique_ptr<Trial> make(const Setup& setup) {

@@ -13,16 +13,17 @@ __device__ uint32_t total(uint32_t v) { return v; }
 __device__ uint32_t total(uint2 v) { return v.x + v.y; }
 __device__ uint32_t total(uint4 v) { return v.x + v.y + v.z + v.w; }
 
+// Volatile, or the assembler would read once for all rounds.
 template <class Vector>
 __device__ Vector load(const Vector* from) {
   Vector v;
   const uint32_t address = static_cast<uint32_t>(__cvta_generic_to_shared(from));
   if constexpr (sizeof(Vector) == 4)
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address));
+    asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(v) : "r"(address));
   else if constexpr (sizeof(Vector) == 8)
-    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address));
+    asm volatile("ld.volatile.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address));
   else
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                  : "r"(address));
   return v;

@@ -24,18 +24,15 @@ __device__ void put(const CompactArgs& args, int i, float v, bool kept, uint32_t
   if (i < args.n) args.place[i] = kept ? to : kNowhere;
 }
 
-// An address the compiler cannot see through keeps it from merging a warp's additions itself.
-__device__ uint32_t take_one(uint32_t* count) {
-  uint32_t old;
-  asm volatile("atom.global.add.u32 %0, [%1], 1;" : "=r"(old) : "l"(count) : "memory");
-  return old;
-}
-
+// kMerged: one address for all lanes, so that the compiler merges a warp's additions. Otherwise it must
+// believe that lanes ask at different places: the input has no number that is unlike itself.
+template <bool kMerged>
 __global__ __launch_bounds__(kThreads) void each_asks(const CompactArgs args) {
   const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
   const float v = i < args.n ? args.x[i] : 0;
   const bool kept = i < args.n && passes(v, args.limit);
-  put(args, i, v, kept, kept ? take_one(args.count) : 0);
+  uint32_t* const count = args.count + (kMerged || v == v ? 0 : 1);
+  put(args, i, v, kept, kept ? atomicAdd(count, 1u) : 0);
 }
 
 // The warp votes; one lane asks for all of its places.
@@ -136,7 +133,8 @@ std::unique_ptr<Trial> make(const Setup& setup) {
                   CompactArgs{at[x], limit, at[packed], at[place], at[count], static_cast<int>(n)});
     });
   };
-  add("each-asks", each_asks);
+  add("each-asks", each_asks<false>);
+  add("each-merged", each_asks<true>);
   add("warp-asks", warp_asks);
   add("block-asks", block_asks);
   return trial;
@@ -154,7 +152,8 @@ const Registered kCompaction({
               .variant = "warp-asks",
               .speedup = 1.2},
     .variants = {{"each-asks", "an atomic addition a number"},
-                 {"warp-asks", "an atomic addition a warp"},
+                 {"each-merged", "the same, merged a warp at a time by the compiler"},
+                 {"warp-asks", "a vote and an atomic addition a warp"},
                  {"block-asks", "an atomic addition a block"}},
     .sizes = {{"1M, 50 % kept", {1 << 20, 50}},
               {"64M, 10 % kept", {1 << 26, 10}},

@@ -96,10 +96,9 @@ std::unique_ptr<Trial> make_code(const Setup& setup) {
   trial->expect<WrittenOut>(y, [=](const At& at) { return WrittenOut{at[x]}; });
   trial->set_cost({.flops = 2.0 * kTotal * n, .bytes = 8.0 * n, .roof = Roof::kFp32});
   using Kernel = void (*)(const float*, float*);
-  const std::pair<const char*, Kernel> kernels[] = {{"8", written_out<8>},
-                                                    {"64", written_out<64>},
-                                                    {"1024", written_out<1024>},
-                                                    {"8192", written_out<8192>}};
+  const std::pair<const char*, Kernel> kernels[] = {{"64", written_out<64>},     {"8", written_out<8>},
+                                                    {"1024", written_out<1024>}, {"2048", written_out<2048>},
+                                                    {"4096", written_out<4096>}, {"8192", written_out<8192>}};
   for (const auto& [name, kernel] : kernels)
     trial->variant(name, [=, name = name, kernel = kernel](const At& at) {
       gpu::launch({.kernel = name, .grid = {n / kThreads}, .block = {kThreads}}, at.stream(), kernel, at[x],
@@ -206,7 +205,12 @@ const Registered kCode({
     .claim = {.text =
                   "Huge unrolled bodies stall on instruction fetch; shrink the kernel; no figure is given."},
     .rotation = Rotation::kHot,
-    .variants = {{"8", "128 bytes of code"}, {"64", "1 KB"}, {"1024", "16 KB"}, {"8192", "128 KB"}},
+    .variants = {{"64", "1 KB of code"},
+                 {"8", "128 bytes"},
+                 {"1024", "16 KB"},
+                 {"2048", "32 KB"},
+                 {"4096", "64 KB"},
+                 {"8192", "128 KB"}},
     .sizes = {{"8 warps an SM", {8}}, {"32 warps an SM", {32}}},
     .tolerance = {.absolute = 5e-3},
     .make = make_code,

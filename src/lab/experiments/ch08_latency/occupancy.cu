@@ -50,6 +50,7 @@ template <int kAhead>
 __global__ __launch_bounds__(kThreads) void double_ahead(const float* __restrict__ x, float* __restrict__ y,
                                                          int64_t n) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+#pragma unroll 1  // or the compiler would load further ahead than asked
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < n; i += kAhead * step) {
     float v[kAhead];
 #pragma unroll
@@ -81,7 +82,7 @@ std::unique_ptr<Trial> make_loads(const Setup& setup) {
   return trial;
 }
 
-constexpr int kSteps = 4096;  // multiply-adds a thread, shared among its chains
+constexpr int kSteps = 16384;  // multiply-adds a thread, shared among its chains
 
 // kChains independent chains of dependent multiply-adds.
 template <int kChains>
@@ -93,7 +94,7 @@ __global__ void chains(const float* x, float* y) {
 #pragma unroll 8
   for (int k = 0; k < kSteps / kChains; ++k)
 #pragma unroll
-    for (int c = 0; c < kChains; ++c) v[c] = v[c] * 0.9995f + 0.0005f;
+    for (int c = 0; c < kChains; ++c) v[c] = v[c] * 0.9999f + 0.0001f;
   float sum = 0;
 #pragma unroll
   for (int c = 0; c < kChains; ++c) sum += v[c] * static_cast<float>(c + 1);
@@ -108,7 +109,7 @@ struct ChainSum {
     for (int c = 0; c < chains; ++c) {
       double v = static_cast<double>(x[i] + static_cast<float>(c));
       for (int k = 0; k < kSteps / chains; ++k)
-        v = v * static_cast<double>(0.9995f) + static_cast<double>(0.0005f);
+        v = v * static_cast<double>(0.9999f) + static_cast<double>(0.0001f);
       sum += v * (c + 1);
     }
     return sum;
@@ -198,7 +199,7 @@ const Registered kChains({
               {"16 warps an SM", {16}},
               {"32 warps an SM", {32}},
               {"64 warps an SM", {64}}},
-    .tolerance = {.absolute = 5e-3},  // 4096 roundings of 2^-24 a chain, with weights up to 8
+    .tolerance = {.absolute = 1e-2},  // 16384 roundings among the chains, with weights up to 8
     .make = make_chains,
 });
 
