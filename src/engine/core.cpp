@@ -13,22 +13,15 @@ double seconds_between(EngineTime from, EngineTime to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// The widest window when every layer has one, else 0.
-int64_t widest_window(const ModelTraits& traits) {
-  int64_t widest = 0;
-  for (const LayerTraits& layer : traits.layers) {
-    if (layer.window == 0) return 0;
-    widest = std::max(widest, layer.window);
-  }
-  return widest;
-}
-
-SchedulerConfig scheduling_of(const EngineConfig& config) {
+SchedulerConfig scheduling_of(const MemoryPlan& plan) {
+  const EngineConfig& config = plan.config;
   return {.policy = config.policy,
           .preemption = config.preemption,
           .max_sequences = config.max_sequences,
           .max_batch_tokens = config.max_batch_tokens,
           .page_tokens = config.page_tokens,
+          .full_groups = plan.layout.num_full_groups(),
+          .window_groups = plan.layout.num_window_groups(),
           .step_target_s = config.step_target_ms / 1000};
 }
 
@@ -44,16 +37,18 @@ EngineCore::EngineCore(std::shared_ptr<const Model> model, const MemoryPlan& pla
                        const RunnerFactory& make_runner)
     : model_(std::move(model)),
       config_(plan.config),
-      scheduling_(scheduling_of(plan.config)),
+      scheduling_(scheduling_of(plan)),
       start_(now),
       threads_({.num_threads = config_.threads}),
       runner_(make_runner(*model_, config_, threads_)),
-      kv_(runner_->make_kv_pool(
-          {.dtype = config_.kv_dtype, .num_pages = plan.num_pages, .page_tokens = config_.page_tokens})),
+      layout_(plan.layout),
+      kv_(runner_->make_kv_pool({.dtype = config_.kv_dtype,
+                                 .num_pages = plan.num_pages,
+                                 .page_tokens = config_.page_tokens,
+                                 .layout = layout_})),
       bytes_(kv_),
       pool_(plan.num_pages, config_.page_tokens),
-      cache_(pool_),
-      window_(widest_window(model_->traits())),
+      cache_(pool_, plan.layout.windows),
       flights_(static_cast<size_t>(runner_->max_steps_in_flight())) {
   config_.threads = threads_.num_threads();
   start_counters();
@@ -137,6 +132,7 @@ void EngineCore::note_refused(RequestId id, EngineTime now) {
 
 void EngineCore::start_sequence(RequestState& request, int choice) {
   auto sequence = std::make_unique<Sequence>(request, choice);
+  sequence->lists.resize(layout_.windows.size());
   const GenerationRequest& wanted = request.request;
   const int64_t work = request.num_prompt() + (request.embeds() ? 0 : wanted.max_tokens * wanted.best_of);
   sequence->rank = make_rank(wanted.priority, seconds_between(start_, request.times.arrived),
@@ -228,8 +224,10 @@ void EngineCore::copy_stats(EngineStats& stats) const {
 double EngineCore::measure_fragmentation() const {
   int64_t held = 0, stored = 0;  // shared pages count once a sequence
   for (const Sequence* sequence : running_) {
-    held += std::ssize(sequence->pages) - sequence->num_dropped();
-    stored += sequence->computed - sequence->num_dropped() * pool_.page_tokens();
+    held += sequence->num_held_pages();
+    for (const PageList& list : sequence->lists)
+      stored +=
+          std::min(sequence->computed, list.size() * pool_.page_tokens()) - list.first * pool_.page_tokens();
   }
   return fragmentation(held, pool_.page_tokens(), stored);
 }
@@ -251,8 +249,8 @@ void EngineCore::check_invariants() const {
   int64_t held = 0;  // by sequences, each counted
   for (const auto& [id, request] : requests_)
     for (const auto& sequence : request->choices) {
-      held += std::ssize(sequence->pages) - sequence->num_dropped();
-      CHEETAH_ASSERT(sequence->status == SequenceStatus::kRunning || sequence->pages.empty(),
+      held += sequence->num_held_pages();
+      CHEETAH_ASSERT(sequence->status == SequenceStatus::kRunning || sequence->num_held_pages() == 0,
                      "only a running sequence holds pages");
     }
   for (const Flight& flight : flights_) held += std::ssize(flight.pages);

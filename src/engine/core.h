@@ -110,7 +110,12 @@ class EngineCore {
   // core_pages.cpp
   bool admit(Sequence& sequence, EngineTime now);
   bool swap_in(Sequence& sequence);
-  bool take_pages(int64_t count, std::vector<PageIndex>& pages);
+  void promise(Sequence& sequence, const PrefixMatch& match);
+  bool grow(Sequence& sequence, int64_t full, int64_t windowed);
+  bool make_free(int64_t count);
+  int64_t first_held(size_t group, int64_t computed) const;
+  void swap_out(Sequence& sequence);
+  int64_t num_shared_next(const Sequence& sequence) const;
   bool prepare_pages(Sequence& sequence, int64_t count);
   void preempt(Sequence& sequence, Preemption how);
   void release_pages(Sequence& sequence);
@@ -121,6 +126,7 @@ class EngineCore {
   bool reuses(const Sequence& sequence) const;
   bool turns_long(int64_t tokens) const;
   std::span<const int32_t> reusable_tokens(const Sequence& sequence) const;
+  static PrefixCache::Writer writer_of(const Sequence& sequence) { return sequence.rank.number; }
   const std::string& salt_of(const Sequence& sequence) const;
 
   // core_step.cpp
@@ -181,6 +187,7 @@ class EngineCore {
   ThreadPool threads_;
   std::unique_ptr<Runner> runner_;
   KvPool kv_;
+  const KvLayout layout_;
   PageBytes bytes_;
   PagePool pool_;
   PrefixCache cache_;
@@ -188,7 +195,6 @@ class EngineCore {
   StepTimeLearner learner_;
   DecisionLog log_;
   EngineStats stats_;
-  int64_t window_ = 0;  // the widest, when every layer has one: what lies before it is never read again
   bool refuses_ = false;
   uint64_t num_requests_ = 0;
 
@@ -209,7 +215,7 @@ class EngineCore {
   std::vector<Work> works_;
   std::vector<int32_t> batch_tokens_;
   std::vector<FedToken> batch_fed_;
-  std::vector<AttentionSequence> batch_sequences_;
+  std::vector<AttentionSequence> batch_sequences_, further_groups_;
   std::vector<int64_t> logit_rows_, hidden_rows_, host_logits_;
   std::vector<SampleRow> samples_;
   StepShape shape_;

@@ -59,8 +59,8 @@ TEST_P(CoreFamilyTest, BatchesOfShortAndLongRequestsEqualOneByOneGeneration) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CoreFamilyTest,
-                         testing::Values("llama", "mistral", "phi3-longrope", "gemma2", "gpt_oss",
-                                         "deepseek_v3", "qwen3_moe", "gpt2"),
+                         testing::Values("llama", "mistral", "phi3-longrope", "gemma2", "gemma3_text",
+                                         "gpt_oss", "qwen2-window", "deepseek_v3", "qwen3_moe", "gpt2"),
                          [](const auto& family) {
                            std::string name = family.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -84,6 +84,74 @@ TEST(EngineCore, GivesBackPagesThatNoWindowReaches) {
     driver.run();
   }
 }
+
+TEST(EngineCore, WindowedLayersGiveBackPagesWhileTheOthersKeepTheirs) {
+  const auto model = load_quietly("tests/models/gemma3_text");  // of 4 layers 3 see 16 tokens
+  EngineConfig config = small_config(20, *model);               // 80 pages, one layer each
+  for (const bool cached : {false, true}) {
+    config.prefix_cache = cached;
+    CoreDriver driver(config, model);
+    GenerationRequest request;
+    request.prompt.assign(40, 5);
+    request.max_tokens = 100;
+    request.ignore_eos = true;
+    const RequestId id = driver.submit(request);
+    while (driver.received[id].choices[0].tokens.size() < 80) driver.step();
+    const EngineStats stats = driver.core.stats();
+    EXPECT_EQ(stats.pages_total, 80);
+    // 120 tokens: 15 or 16 pages of the full layer, and of each other the window and the page being written.
+    EXPECT_LE(stats.pages_total - stats.pages_free - stats.pages_cached, 16 + 3 * 4);
+    EXPECT_LE(stats.fragmentation, 0.2);
+    driver.run();
+  }
+}
+
+// Long texts that share beginnings, of which the cache holds only a few, in chunks.
+class WindowEqualityTest : public testing::TestWithParam<std::tuple<const char*, Preemption>> {};
+
+TEST_P(WindowEqualityTest, RequestsThatShareBeginningsEqualOneByOneGeneration) {
+  const auto model = load_quietly(std::string("tests/models/") + std::get<0>(GetParam()));
+  EngineConfig config = small_config(14, *model);
+  config.max_context = 100;
+  config.kv_bytes = 0;
+  for (const MemoryRow& row : plan_memory(model->traits(), 0, config, int64_t{8} << 30).rows)
+    if (row.name == "one context") config.kv_bytes = row.bytes * 5 / 4;  // some will have to give way
+  config.max_batch_tokens = 40;
+  config.preemption = std::get<1>(GetParam());
+  CoreDriver driver(config, model);
+  std::vector<GenerationRequest> requests;
+  Philox random(5);
+  for (int i = 0; i < 40; ++i) {
+    GenerationRequest request;
+    const auto text = random.next_u32() % 3, shared = 10 + random.next_u32() % 50,
+               own = 1 + random.next_u32() % 20;
+    for (uint32_t k = 0; k < shared + own; ++k)
+      request.prompt.push_back(static_cast<int32_t>((7 + 3 * k * (text + 1) + (k < shared ? 0 : i)) %
+                                                    static_cast<uint32_t>(model->traits().vocab)));
+    request.max_tokens = 1 + random.next_u32() % 20;
+    request.ignore_eos = true;
+    request.n = request.best_of = i % 6 == 0 ? 2 : 1;
+    requests.push_back(std::move(request));
+  }
+  std::vector<RequestId> ids;
+  for (const GenerationRequest& request : requests) {
+    ids.push_back(driver.submit(request));
+    driver.step();
+    driver.step();
+  }
+  driver.run();
+  const EngineStats stats = driver.core.stats();
+  EXPECT_GT(stats.prefix_hits, 0u);
+  for (size_t i = 0; i < ids.size(); ++i)
+    for (const auto& [choice, result] : driver.received[ids[i]].choices)
+      ASSERT_EQ(result.tokens, greedy_alone(*model, config, requests[i].prompt, requests[i].max_tokens))
+          << "request " << i;
+  EXPECT_EQ(stats.pages_free + stats.pages_cached, stats.pages_total);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, WindowEqualityTest,
+                         testing::Combine(testing::Values("gemma2", "gemma3_text", "gpt_oss", "mistral"),
+                                          testing::Values(Preemption::kRecompute, Preemption::kSwap)));
 
 TEST(EngineCore, AStepThatThrowsEndsOnlyTheRequestToBlame) {
   const auto model = load_quietly("tests/models/gpt2");  // has no place for a token beyond its positions

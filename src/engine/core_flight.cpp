@@ -74,9 +74,15 @@ void EngineCore::launch() {
   samples_.clear();
   for (const Work& work : works_)
     if (work.completes && !work.sequence->request->embeds()) add_samples(work);
+  for (size_t group = 1; group < layout_.windows.size(); ++group)
+    for (size_t i = 0; i < works_.size(); ++i) {
+      further_groups_.push_back(batch_sequences_[i]);
+      further_groups_.back().pages = works_[i].sequence->lists[group].pages;
+    }
   const StepTicket ticket =
       runner_->submit({.tokens = batch_tokens_,
                        .sequences = batch_sequences_,
+                       .further_groups = further_groups_,
                        .logit_rows = logit_rows_,
                        .hidden_rows = hidden_rows_},
                       {.fed = batch_fed_, .samples = samples_, .host_logits = host_logits_}, kv_);
@@ -162,7 +168,10 @@ void EngineCore::commit_work(const Work& work, const StepResult& result, EngineT
   sequence.computed = work.end;
   if (work.forks)
     for (const auto& choice : sequence.request->choices)
-      if (choice->status == SequenceStatus::kRunning) choice->computed = work.end;
+      if (choice->status == SequenceStatus::kRunning) {
+        choice->computed = work.end;
+        if (choice.get() != &sequence) drop_unseen_pages(*choice);
+      }
   publish(sequence);
   drop_unseen_pages(sequence);
   collect_prompt_logprobs(work, result.logits);

@@ -22,31 +22,26 @@ std::span<const int32_t> EngineCore::reusable_tokens(const Sequence& sequence) c
   return std::span(sequence.tokens).first(sequence.tokens.size() - 1);
 }
 
-// Gives the sequence pages for all of its tokens. False: it has to wait after all.
+// Gives the sequence what the cache has of its tokens and, in groups without a window, pages for the rest;
+// windowed groups get theirs chunk by chunk. False: it has to wait after all.
 bool EngineCore::admit(Sequence& sequence, EngineTime now) {
   if (sequence.swapped_pages > 0) return swap_in(sequence);
   sequence.long_factors = turns_long(std::ssize(sequence.tokens));
   PrefixMatch match;
   if (reuses(sequence)) {
-    match = cache_.match(salt_of(sequence), reusable_tokens(sequence), sequence.pages);
+    match = cache_.match(salt_of(sequence), reusable_tokens(sequence), sequence.lists);
     if (match.in_flight()) {
-      sequence.pages.clear();
+      for (PageList& list : sequence.lists) list.clear();
       return false;
     }
   }
-  for (const PageIndex page : sequence.pages) pool_.hold(page);
-  if (!take_pages(pool_.pages_for(std::ssize(sequence.tokens)) - std::ssize(sequence.pages),
-                  sequence.pages)) {
+  sequence.for_each_held_page([this](PageIndex page) { pool_.hold(page); });
+  if (!grow(sequence, pool_.pages_for(std::ssize(sequence.tokens)), 0)) {
     release_pages(sequence);
     return false;
   }
   sequence.set_computed(match.ready_tokens);
-  if (reuses(sequence)) {
-    stats_.prefix_queries += sequence.tokens.size();
-    stats_.prefix_hits += static_cast<uint64_t>(match.ready_tokens);
-    cache_.insert(salt_of(sequence), sequence.tokens, sequence.pages, sequence.computed);
-    sequence.in_flight = std::ssize(sequence.tokens);
-  }
+  if (reuses(sequence)) promise(sequence, match);
   if (sequence.num_generated == 0) {
     sequence.request->cached_tokens = match.ready_tokens;
     stats_.cached_prompt_tokens += static_cast<uint64_t>(match.ready_tokens);
@@ -55,59 +50,110 @@ bool EngineCore::admit(Sequence& sequence, EngineTime now) {
   return true;
 }
 
+// Where the cache lacks only windows, the sequence fills them in passing. It adds nothing below: whoever
+// holds a page of the tree must hold those above, and it has copies of them.
+void EngineCore::promise(Sequence& sequence, const PrefixMatch& match) {
+  stats_.prefix_queries += sequence.tokens.size();
+  stats_.prefix_hits += static_cast<uint64_t>(match.ready_tokens);
+  sequence.copies_from.reset();
+  if (match.lacks_windows())
+    sequence.copies_from = match.ready_tokens / pool_.page_tokens();
+  else
+    cache_.insert(salt_of(sequence), sequence.tokens, sequence.lists, sequence.computed, writer_of(sequence));
+  sequence.in_flight = std::ssize(sequence.tokens);
+}
+
+// Pages up to `full` in groups without a window and up to `windowed` in the others. All or none.
+bool EngineCore::grow(Sequence& sequence, int64_t full, int64_t windowed) {
+  const auto missing = [&](size_t group) {
+    const int64_t wanted = layout_.windows[group] == 0 ? full : windowed;
+    return std::max<int64_t>(0, wanted - sequence.lists[group].size());
+  };
+  int64_t count = 0;
+  for (size_t group = 0; group < sequence.lists.size(); ++group) count += missing(group);
+  if (!make_free(count)) return false;
+  for (size_t group = 0; group < sequence.lists.size(); ++group)
+    for (int64_t i = missing(group); i > 0; --i) sequence.lists[group].pages.push_back(*pool_.allocate());
+  return true;
+}
+
+bool EngineCore::make_free(int64_t count) {
+  if (count > pool_.num_free()) cache_.evict(count - pool_.num_free());
+  return count <= pool_.num_free();
+}
+
+// How many pages of each group a sequence with so many tokens computed has, and from which on.
+int64_t EngineCore::first_held(size_t group, int64_t computed) const {
+  return first_seen_page(layout_.windows[group], computed, pool_.page_tokens());
+}
+
 bool EngineCore::swap_in(Sequence& sequence) {
-  if (!take_pages(std::max(sequence.swapped_pages, pool_.pages_for(std::ssize(sequence.tokens))),
-                  sequence.pages))
+  const int64_t stored = pool_.pages_for(sequence.computed);
+  for (size_t group = 0; group < sequence.lists.size(); ++group) {
+    PageList& list = sequence.lists[group];
+    list.first = first_held(group, sequence.computed);
+    list.pages.assign(static_cast<size_t>(list.first), 0);
+  }
+  if (!grow(sequence, std::max(stored, pool_.pages_for(std::ssize(sequence.tokens))), stored)) {
+    for (PageList& list : sequence.lists) list.clear();
     return false;
+  }
+  auto bytes = std::span<const std::byte>(sequence.swapped);
   const auto size = static_cast<size_t>(bytes_.page_bytes());
-  for (int64_t i = 0; i < sequence.swapped_pages; ++i)
-    bytes_.load(std::span(sequence.swapped).subspan(static_cast<size_t>(i) * size, size),
-                sequence.pages[static_cast<size_t>(i)]);
+  for (const PageList& list : sequence.lists)
+    for (int64_t i = list.first; i < stored; ++i, bytes = bytes.subspan(size))
+      bytes_.load(bytes.first(size), list.at(i));
   sequence.swapped = {};
   sequence.swapped_pages = 0;
   sequence.set_computed(sequence.computed);
   return true;
 }
 
-// All or none.
-bool EngineCore::take_pages(int64_t count, std::vector<PageIndex>& pages) {
-  if (count > pool_.num_free()) cache_.evict(count - pool_.num_free());
-  if (count > pool_.num_free()) return false;
-  for (int64_t i = 0; i < count; ++i) pages.push_back(*pool_.allocate());
-  return true;
+void EngineCore::swap_out(Sequence& sequence) {
+  drop_unseen_pages(sequence);  // swap_in() counts on it
+  const int64_t stored = pool_.pages_for(sequence.computed);
+  for (const PageList& list : sequence.lists) sequence.swapped_pages += stored - list.first;
+  const auto size = static_cast<size_t>(bytes_.page_bytes());
+  sequence.swapped.resize(static_cast<size_t>(sequence.swapped_pages) * size);
+  auto bytes = std::span(sequence.swapped);
+  for (const PageList& list : sequence.lists)
+    for (int64_t i = list.first; i < stored; ++i, bytes = bytes.subspan(size))
+      bytes_.save(list.at(i), bytes.first(size));
+}
+
+// A page that another choice holds too is about to be written.
+int64_t EngineCore::num_shared_next(const Sequence& sequence) const {
+  const int64_t next = sequence.submitted / pool_.page_tokens();
+  return std::ranges::count_if(sequence.lists, [&](const PageList& list) {
+    return list.holds(next) && pool_.sequences(list.at(next)) > 1;
+  });
 }
 
 // Pages that the next `count` tokens can be written to. False: there are none.
 bool EngineCore::prepare_pages(Sequence& sequence, int64_t count) {
-  const auto next = static_cast<size_t>(sequence.submitted / pool_.page_tokens());
-  const int64_t missing = pool_.pages_for(sequence.submitted + count) - std::ssize(sequence.pages);
-  const bool shared = next < sequence.pages.size() && pool_.sequences(sequence.pages[next]) > 1;
-  if (shared && pool_.num_free() == 0) cache_.evict(1);
-  if (shared) {
-    const PageIndex before = sequence.pages[next];
-    const auto writable = pool_.make_writable(before);
-    if (!writable) return false;
-    if (writable->copy_needed) bytes_.copy(before, writable->page);
-    sequence.pages[next] = writable->page;
+  if (const int64_t shared = num_shared_next(sequence); shared > 0) {
+    if (!make_free(shared)) return false;
+    const int64_t next = sequence.submitted / pool_.page_tokens();
+    for (PageList& list : sequence.lists) {
+      if (!list.holds(next) || pool_.sequences(list.at(next)) < 2) continue;
+      PageIndex& page = list.pages[static_cast<size_t>(next)];
+      const PageIndex before = std::exchange(page, pool_.make_writable(page)->page);
+      bytes_.copy(before, page);
+    }
   }
-  return missing <= 0 || take_pages(missing, sequence.pages);
+  const int64_t wanted = pool_.pages_for(sequence.submitted + count);
+  return grow(sequence, wanted, wanted);
 }
 
 void EngineCore::preempt(Sequence& sequence, Preemption how) {
   CHEETAH_ASSERT(!sequence.in_step() && sequence.awaited == 0, "what is preempted is in no step");
   publish(sequence);
   withdraw_promise(sequence);
-  const bool swaps = how == Preemption::kSwap && sequence.num_dropped() == 0;
-  if (swaps) {
-    sequence.swapped_pages = pool_.pages_for(sequence.computed);
-    const auto size = static_cast<size_t>(bytes_.page_bytes());
-    sequence.swapped.resize(static_cast<size_t>(sequence.swapped_pages) * size);
-    for (int64_t i = 0; i < sequence.swapped_pages; ++i)
-      bytes_.save(sequence.pages[static_cast<size_t>(i)],
-                  std::span(sequence.swapped).subspan(static_cast<size_t>(i) * size, size));
-  } else {
+  const bool swaps = how == Preemption::kSwap;
+  if (swaps)
+    swap_out(sequence);
+  else
     keep_in_cache(sequence);
-  }
   release_pages(sequence);
   enqueue(sequence);
   if (swaps) return;
@@ -128,43 +174,38 @@ void EngineCore::release_pages(Sequence& sequence) {
     else
       pool_.release(page);
   });
-  sequence.pages.clear();
-  sequence.dropped_begin = sequence.dropped_end = 0;
+  for (PageList& list : sequence.lists) list.clear();
 }
 
-// The computed tokens may begin another text.
+// The computed tokens may begin another text. Another choice's hold on a copy would pin what is put below
+// pages that it does not hold.
 void EngineCore::keep_in_cache(Sequence& sequence) {
-  if (!config_.prefix_cache || sequence.num_dropped() > 0 || sequence.pages.empty()) return;
+  if (!config_.prefix_cache || sequence.num_held_pages() == 0) return;
+  if (sequence.copies_from)
+    for (const PageList& list : sequence.lists)
+      for (int64_t i = std::max(*sequence.copies_from, list.first); i < list.size(); ++i)
+        if (pool_.sequences(list.at(i)) > 1) return;
   cache_.insert(salt_of(sequence), std::span(sequence.tokens).first(static_cast<size_t>(sequence.computed)),
-                sequence.pages, sequence.computed);
+                sequence.lists, sequence.computed);
 }
 
 void EngineCore::withdraw_promise(Sequence& sequence) {
   if (std::exchange(sequence.in_flight, 0) > 0)
-    cache_.abandon(salt_of(sequence), sequence.tokens, sequence.pages);
+    cache_.abandon(salt_of(sequence), sequence.tokens, writer_of(sequence));
 }
 
 void EngineCore::publish(Sequence& sequence) {
   if (sequence.in_flight == 0) return;
-  cache_.publish(salt_of(sequence), sequence.tokens, sequence.pages, sequence.computed);
+  cache_.publish(salt_of(sequence), sequence.tokens, sequence.lists, sequence.computed, writer_of(sequence));
   if (sequence.computed >= sequence.in_flight) sequence.in_flight = 0;
 }
 
-// With a window in every layer, pages before the widest one are never read again. The first ones, as long as
-// the prefix cache or another choice has them too, stay held: what is above a held page must be.
+// Pages before a group's window are never read again by this sequence.
 void EngineCore::drop_unseen_pages(Sequence& sequence) {
-  if (window_ == 0) return;
-  const int64_t unseen =
-      std::min((sequence.computed + 1 - window_) / pool_.page_tokens(), std::ssize(sequence.pages));
-  while (sequence.dropped_end < unseen) {
-    const PageIndex page = sequence.pages[static_cast<size_t>(sequence.dropped_end)];
-    const bool shared = pool_.holders(page) > 1;
-    if (shared && sequence.num_dropped() > 0) return;
-    ++sequence.dropped_end;
-    if (shared)
-      sequence.dropped_begin = sequence.dropped_end;
-    else
-      pool_.release(page);
+  for (size_t group = 0; group < sequence.lists.size(); ++group) {
+    PageList& list = sequence.lists[group];
+    for (const int64_t first = first_held(group, sequence.computed); list.first < first; ++list.first)
+      pool_.release(list.at(list.first));
   }
 }
 

@@ -101,13 +101,15 @@ void EngineCore::clear_batch() {
   host_logits_.clear();
   shape_ = {};
 }
+  further_groups_.clear();
 
 void EngineCore::build_views(EngineTime now) {
   was_running_.clear();
   was_waiting_ = waiting_;
   running_views_.clear();
   waiting_views_.clear();
-  const bool tight = pool_.num_free() + pool_.use().idle < 2 * std::ssize(running_) + 8;
+  const bool tight =
+      pool_.num_free() + pool_.use().idle < layout_.num_groups() * (2 * std::ssize(running_) + 8);
   for (Sequence* sequence : running_) {
     if (ends_in_flight(*sequence)) continue;
     was_running_.push_back(sequence);
@@ -119,9 +121,7 @@ void EngineCore::build_views(EngineTime now) {
 
 RunningSequence EngineCore::view_running(const Sequence& sequence, bool tight) const {
   const RequestState& request = *sequence.request;
-  const auto next = static_cast<size_t>(sequence.submitted / pool_.page_tokens());
-  const bool shared = next < sequence.pages.size() && pool_.sequences(sequence.pages[next]) > 1;
-  int64_t freed = std::ssize(sequence.pages) - sequence.num_dropped();
+  int64_t freed = sequence.num_held_pages();
   if (tight) {  // what others hold too would not come back
     freed = 0;
     sequence.for_each_held_page([&](PageIndex page) { freed += pool_.sequences(page) == 1; });
@@ -131,7 +131,8 @@ RunningSequence EngineCore::view_running(const Sequence& sequence, bool tight) c
           .computed = sequence.submitted,
           .pending = sequence.pending(),
           .decoding = sequence.num_generated + sequence.awaited > 0 && sequence.pending() == 1,
-          .held_pages = std::ssize(sequence.pages),
+          .full_pages = sequence.lists.front().size(),
+          .window_pages = sequence.lists.back().size(),
           .freed_pages = freed,
           .copies_page = shared,
           .num_sequences = request.forked() ? 1 : request.request.best_of,
@@ -142,15 +143,18 @@ RunningSequence EngineCore::view_running(const Sequence& sequence, bool tight) c
 WaitingSequence EngineCore::view_waiting(const Sequence& sequence, bool look_up, EngineTime now) const {
   const RequestState& request = *sequence.request;
   const auto total = std::ssize(sequence.tokens);
-  WaitingSequence view{.rank = sequence.rank,
-                       .priority = request.request.priority,
-                       .tokens = total,
-                       .new_pages = pool_.pages_for(std::min(total + 1, config_.max_context)),
-                       .num_sequences = request.forked() ? 1 : request.request.best_of,
-                       .waited_s = seconds_between(request.times.arrived, now)};
+  WaitingSequence view{
+      .rank = sequence.rank,
+      .priority = request.request.priority,
+      .tokens = total,
+      .new_pages = layout_.num_full_groups() * pool_.pages_for(std::min(total + 1, config_.max_context)),
+      .num_sequences = request.forked() ? 1 : request.request.best_of,
+      .waited_s = seconds_between(request.times.arrived, now)};
   if (sequence.swapped_pages > 0) {
     view.cached = sequence.computed;
-    view.new_pages = std::max(view.new_pages, sequence.swapped_pages);
+    view.new_pages = std::max(view.new_pages, layout_.num_full_groups() * stored);
+    for (size_t group = 0; group < layout_.windows.size(); ++group)
+      if (layout_.windows[group] > 0) view.new_pages += stored - first_held(group, sequence.computed);
     return view;
   }
   const bool is_long = turns_long(total);
@@ -160,7 +164,9 @@ WaitingSequence EngineCore::view_waiting(const Sequence& sequence, bool look_up,
     const PrefixMatch match = cache_.peek(request.salts[is_long], reusable_tokens(sequence));
     view.cached = match.ready_tokens;
     view.blocked = match.in_flight();
-    view.new_pages += match.idle_pages - match.ready_tokens / pool_.page_tokens();
+    const int64_t stored = pool_.pages_for(sequence.computed);
+    view.new_pages +=
+        match.idle_pages - layout_.num_full_groups() * (match.ready_tokens / pool_.page_tokens());
   }
   return view;
 }
@@ -226,8 +232,10 @@ void EngineCore::add_work(Sequence& sequence, int64_t count) {
   work.prompt_count = std::ssize(host_logits_) - work.prompt_begin;
   work.hidden_count = std::ssize(hidden_rows_) - work.hidden_begin;
   add_tokens(sequence, end);
-  batch_sequences_.push_back(
-      {.pages = sequence.pages, .context_tokens = end, .query_begin = row, .query_count = count});
+  batch_sequences_.push_back({.pages = sequence.lists.front().pages,
+                              .context_tokens = end,
+                              .query_begin = row,
+                              .query_count = count});
   shape_.add(count, from);
   works_.push_back(work);
 }

@@ -62,9 +62,8 @@ void EngineCore::fork(RequestState& request, EngineTime now) {
     Sequence& sequence = *request.choices.back();
     sequence.computed = first.computed;
     sequence.submitted = first.submitted;
-    sequence.pages = first.pages;
-    sequence.dropped_begin = first.dropped_begin;
-    sequence.dropped_end = first.dropped_end;
+    sequence.lists = first.lists;
+    sequence.copies_from = first.copies_from;
     sequence.long_factors = first.long_factors;
     sequence.status = SequenceStatus::kRunning;
     sequence.for_each_held_page([this](PageIndex page) { pool_.hold(page); });

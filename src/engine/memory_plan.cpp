@@ -41,19 +41,54 @@ int64_t activation_bytes(const ModelTraits& traits, const EngineConfig& config) 
   return 4 * (config.max_batch_tokens * width + config.max_sequences * traits.vocab);
 }
 
+// Longrope computes a sequence that turns in one piece: its windows cannot give back pages on the way.
+KvLayout layout_of(const ModelTraits& traits) {
+  return traits.rope.long_inv_freq.empty() ? groups_by_window(traits) : one_group(traits);
+}
+
+// Pages that one sequence of `tokens` takes at most: all of them in groups without a window; in the others
+// the window, the smallest chunk (8 tokens) and what is in the window's first page.
+int64_t pages_of_context(const KvLayout& layout, int64_t tokens, int64_t page_tokens) {
+  const auto pages = [&](int64_t count) { return (count + page_tokens - 1) / page_tokens; };
+  int64_t sum = 0;
+  for (const int64_t window : layout.windows)
+    sum += window == 0 ? pages(tokens) : std::min(pages(tokens), pages(window + 8) + 1);
+  return sum;
+}
+
+// The longest that fits.
+int64_t context_within(const KvLayout& layout, int64_t num_pages, int64_t wanted, int64_t page_tokens) {
+  int64_t low = 0, high = (wanted + page_tokens - 1) / page_tokens;
+  while (low < high) {
+    const int64_t middle = low + (high - low + 1) / 2;
+    if (pages_of_context(layout, middle * page_tokens, page_tokens) <= num_pages)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return std::min(wanted, low * page_tokens);
+}
+
+std::string describe(const KvLayout& layout) {
+  if (layout.num_groups() == 1) return "";
+  return format(", {} layers each: {} lists a sequence, {} of them windowed", layout.slots,
+                layout.num_groups(), layout.num_window_groups());
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(const ModelTraits& traits, int64_t unread_weight_bytes, const EngineConfig& config,
                        int64_t free_bytes) {
   check(config);
-  MemoryPlan plan{.config = config, .num_pages = 0, .rows = {}};
+  MemoryPlan plan{.config = config, .layout = layout_of(traits), .num_pages = 0, .rows = {}};
   EngineConfig& resolved = plan.config;
   resolved.max_batch_tokens = std::max(config.max_batch_tokens, config.max_sequences);
   const int64_t wanted_context =
       config.max_context > 0 ? std::min(config.max_context, traits.max_positions) : traits.max_positions;
-  const int64_t page_bytes = config.page_tokens * kv_bytes_per_token(traits, config.kv_dtype);
+  const int64_t page_bytes =
+      config.page_tokens * plan.layout.slots * kv_bytes_per_layer(traits, config.kv_dtype);
   const int64_t activations = activation_bytes(traits, resolved);
-  const int64_t context_pages = (wanted_context + config.page_tokens - 1) / config.page_tokens;
+  const int64_t context_pages = pages_of_context(plan.layout, wanted_context, config.page_tokens);
   if (config.kv_bytes > 0) {
     plan.num_pages = config.kv_bytes / page_bytes;
   } else {
@@ -65,10 +100,10 @@ MemoryPlan plan_memory(const ModelTraits& traits, int64_t unread_weight_bytes, c
     plan.num_pages = std::min(taken, context_pages * config.max_sequences);
   }
   const auto bytes = [](int64_t count) { return human_bytes(static_cast<double>(count)); };
-  if (plan.num_pages < 1)
+  resolved.max_context = context_within(plan.layout, plan.num_pages, wanted_context, config.page_tokens);
+  if (resolved.max_context < 1)
     throw Error(format("no memory is left for the context: {} are free, the weights take {} and one page {}",
                        bytes(free_bytes), bytes(unread_weight_bytes), bytes(page_bytes)));
-  resolved.max_context = std::min(wanted_context, plan.num_pages * config.page_tokens);
   resolved.kv_bytes = plan.num_pages * page_bytes;
   const std::string cut = resolved.max_context < wanted_context
                               ? format("{} tokens, cut from {} to fit", resolved.max_context, wanted_context)
@@ -79,7 +114,8 @@ MemoryPlan plan_memory(const ModelTraits& traits, int64_t unread_weight_bytes, c
       {"activations", activations,
        format("{} tokens a step, {} sequences", resolved.max_batch_tokens, resolved.max_sequences)},
       {"key and value cache", resolved.kv_bytes,
-       format("{} pages of {} tokens, {}", plan.num_pages, config.page_tokens, name_of(config.kv_dtype))},
+       format("{} pages of {} tokens, {}{}", plan.num_pages, config.page_tokens, name_of(config.kv_dtype),
+              describe(plan.layout))},
       {"one context", context_pages * page_bytes, cut},
       {"left over", free_bytes - unread_weight_bytes - activations - resolved.kv_bytes, ""}};
   return plan;

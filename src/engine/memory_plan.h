@@ -16,6 +16,7 @@ struct MemoryRow {
 
 struct MemoryPlan {
   EngineConfig config;  // no zeros left but threads
+  KvLayout layout;
   int64_t num_pages = 0;
   std::vector<MemoryRow> rows;  // for the person who starts the engine
 };

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/grammar/grammar.h"
-#include "engine/kv/page_pool.h"
+#include "engine/kv/page_list.h"
 #include "engine/request.h"
 #include "engine/scheduler/scheduler.h"
 #include "engine/stop_matcher.h"
@@ -19,7 +19,7 @@ struct RequestState;
 
 enum class SequenceStatus { kWaiting, kRunning, kDone };
 
-// One choice: its tokens and how many of them have keys and values in `pages`. While it waits after a swap,
+// One choice: its tokens and how many of them have keys and values in pages. While it waits after a swap,
 // those are in `swapped` instead. Steps in flight run ahead of that: they compute more of the tokens, and
 // choose tokens that are not known here yet.
 struct Sequence {
@@ -30,13 +30,13 @@ struct Sequence {
   std::vector<int32_t> tokens;  // prompt and generated
   int64_t num_generated = 0;
   int64_t computed = 0;
-  int64_t submitted = 0;  // computed once the steps in flight are done
-  int64_t awaited = 0;    // tokens that the steps in flight choose
-  int64_t sample = 0;     // which of the newest step's tokens is this sequence's
-  std::vector<PageIndex> pages;
-  // Entries of pages that are given back, being out of every layer's window, and mean nothing.
-  int64_t dropped_begin = 0, dropped_end = 0;
-  int64_t in_flight = 0;      // tokens that the prefix cache has been promised
+  int64_t submitted = 0;        // computed once the steps in flight are done
+  int64_t awaited = 0;          // tokens that the steps in flight choose
+  int64_t sample = 0;           // which of the newest step's tokens is this sequence's
+  std::vector<PageList> lists;  // of pages, one a group of layers
+  int64_t in_flight = 0;        // tokens that the prefix cache has been promised
+  // Where its pages begin to be copies of what the prefix cache has: it lacked the windows to go on from.
+  std::optional<int64_t> copies_from;
   bool long_factors = false;  // its keys are turned by longrope's long factors
   std::vector<std::byte> swapped;
   int64_t swapped_pages = 0;
@@ -54,11 +54,14 @@ struct Sequence {
   int64_t pending() const { return length() - submitted; }
   bool in_step() const { return submitted > computed; }
   void set_computed(int64_t count) { computed = submitted = count; }
-  int64_t num_dropped() const { return dropped_end - dropped_begin; }
+  int64_t num_held_pages() const {
+    int64_t held = 0;
+    for (const PageList& list : lists) held += list.num_held();
+    return held;
+  }
   template <class Visit>
   void for_each_held_page(const Visit& visit) const {
-    for (int64_t i = 0; i < std::ssize(pages); ++i)
-      if (i < dropped_begin || i >= dropped_end) visit(pages[static_cast<size_t>(i)]);
+    for (const PageList& list : lists) list.for_each_held(visit);
   }
 };
 

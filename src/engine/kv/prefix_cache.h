@@ -9,46 +9,59 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/kv/page_pool.h"
+#include "engine/kv/page_list.h"
 
 namespace cheetah {
 
 struct PrefixMatch {
-  int64_t ready_tokens = 0;  // whole pages from the beginning that can be used now
-  int64_t known_tokens = 0;  // … that can be used soon: a sequence is computing the rest
-  int64_t idle_pages = 0;    // of the ready ones, held by the cache alone
+  int64_t ready_tokens = 0;   // whole pages from the beginning that can be used now
+  int64_t stored_tokens = 0;  // … that are computed: a window before the end may lack pages
+  int64_t known_tokens = 0;   // … that can be used soon: a sequence is computing the rest
+  int64_t idle_pages = 0;     // of the ready ones, held by the cache alone
 
-  bool in_flight() const { return known_tokens > ready_tokens; }
+  bool in_flight() const { return known_tokens > stored_tokens; }
+  bool lacks_windows() const { return stored_tokens > ready_tokens; }
 };
 
-// Holds each of its pages once. A page is pinned while a sequence holds it too: sequences hold all pages from
-// the beginning, so what lies above a pinned page is pinned. A page not yet computed is in flight and is held
-// by the sequence that computes it. One thread. Texts of different salts never meet.
+// A place in the tree has a page a group of layers. Groups without a window have theirs at every place; a
+// windowed group's may be missing, since a text can go on from a place when the window before it is there.
+// Holds each of its pages once. A page is pinned while a sequence holds it too: sequences hold all pages of
+// groups without a window from the beginning, so what lies above a pinned one is pinned. What is not yet
+// computed is in flight and belongs to the sequence that computes it. One thread. Texts of different salts
+// never meet.
 class PrefixCache {
  public:
-  explicit PrefixCache(PagePool& pool);
+  using Lists = std::span<const PageList>;  // one a group
+
+  // Where all groups have windows, nothing is pinned but what they see.
+  explicit PrefixCache(PagePool& pool, std::vector<int64_t> windows = {0});
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  // The longest beginning of `tokens` in the tree. Appends the ready pages to `pages` (not held for the
+  // The longest beginning of `tokens` in the tree. Writes the ready pages to `lists` (not held for the
   // caller) and makes the path the most recently used.
-  PrefixMatch match(std::string_view salt, std::span<const int32_t> tokens, std::vector<PageIndex>& pages);
+  PrefixMatch match(std::string_view salt, std::span<const int32_t> tokens, std::span<PageList> lists);
   // The same without the pages and without touching anything.
   PrefixMatch peek(std::string_view salt, std::span<const int32_t> tokens) const;
 
-  // Adds the whole pages of `tokens`; pages[i] holds tokens [i, i + 1) * page_tokens. Of those, the first
-  // `computed` tokens are there, the rest is in flight. Where the tree already has a run, its pages stay.
-  void insert(std::string_view salt, std::span<const int32_t> tokens, std::span<const PageIndex> pages,
-              int64_t computed);
-  // The sequence that inserted these pages has computed the first `computed` tokens.
-  void publish(std::string_view salt, std::span<const int32_t> tokens, std::span<const PageIndex> pages,
-               int64_t computed);
-  // It will not compute the rest: what is still in flight leaves the tree.
-  void abandon(std::string_view salt, std::span<const int32_t> tokens, std::span<const PageIndex> pages);
+  // Who computes what is in flight; kNobody where nothing is.
+  using Writer = uint64_t;
+  static constexpr Writer kNobody = 0;
 
-  // Gives up to `count` pages back to the pool, from the ends of the least recently used leaves, never pinned
-  // ones. Returns how many.
+  // Adds the whole pages of `tokens`. Of those, the first `computed` tokens are there, the rest is in flight.
+  // Where the tree already has a run, its pages stay; what its windows lack is added.
+  void insert(std::string_view salt, std::span<const int32_t> tokens, Lists lists, int64_t computed,
+              Writer writer = kNobody);
+  // The writer has computed the first `computed` tokens. Anyone's pages fill gaps in windows.
+  void publish(std::string_view salt, std::span<const int32_t> tokens, Lists lists, int64_t computed,
+               Writer writer);
+  // It will not compute the rest: what is still in flight leaves the tree.
+  void abandon(std::string_view salt, std::span<const int32_t> tokens, Writer writer);
+
+  // Gives `count` pages back to the pool, or all that are idle: of the least recently used nodes those that
+  // only a text branching off in their middle would need, then the ends of leaves; at last any in a window.
+  // Never pinned ones. Returns how many.
   int64_t evict(int64_t count);
 
   int64_t num_pages() const { return num_pages_; }
@@ -75,15 +88,42 @@ class PrefixCache {
   Node* find_root(std::string_view salt) const;
   Node& root_of(std::string_view salt);
   void split(Node& node, int64_t at);
-  Node& add_leaf(Node& parent, Run tokens, std::span<const PageIndex> pages);
+  Node& add_leaf(Node& parent, Run tokens, Lists lists, int64_t begin);
   void touch(Node& node);
   void cut(Node& node, int64_t keep);
   void remove_below(Node& node);
   void erase_empty(Node& node);
-  void give_back(PageIndex page);
+  void take(PageIndex& place, PageIndex page);
+  void give_back(PageIndex& place);
   void check_node(const Node& node, std::vector<bool>& seen, int64_t& nodes) const;
 
+  // A walk's result, and how far its pages can be used.
+  struct Step {
+    Node* node = nullptr;
+    int64_t before = 0;  // pages above it
+    int64_t used = 0;    // of its pages
+  };
+  struct Path {
+    std::vector<Step> steps;
+    int64_t known = 0, stored = 0, ready = 0;  // pages
+  };
+  Path find(std::string_view salt, Run tokens) const;
+  int64_t ready_pages(const Path& path) const;
+  template <class Visit>
+  void for_each_ready(const Path& path, const Visit& visit) const;
+  void fill_windows(const Step& step, Lists lists, int64_t done);
+  bool is_pinned(const Node& node, int64_t index) const;
+  int64_t evict_windows(Node& node, int64_t count, bool keep_end);
+  int64_t evict_end(Node& node, int64_t count);
+
+  size_t num_groups() const { return windows_.size(); }
+  int64_t first_seen(size_t group, int64_t pages) const {
+    return first_seen_page(windows_[group], pages * pool_.page_tokens(), pool_.page_tokens());
+  }
+
   PagePool& pool_;
+  const std::vector<int64_t> windows_;  // a group's; 0: none
+  const bool has_windows_, has_full_;
   std::map<std::string, std::unique_ptr<Node>, std::less<>> roots_;
   std::list<Node*> recent_;  // least recently used first, a leaf before the nodes above it
   int64_t num_pages_ = 0;

@@ -10,6 +10,7 @@ namespace cheetah {
 namespace {
 
 constexpr int64_t kWidth = 2;  // tokens a page
+constexpr PrefixCache::Writer kWriter = 1;
 
 // A cache with sequences that compute texts and let go of them, as the engine does.
 class Fixture {
@@ -19,14 +20,14 @@ class Fixture {
   // A text from its first token to finished: reuses what matches, computes the rest, leaves all in the cache.
   // Returns the reused tokens; evicts what it must.
   int64_t serve(const std::vector<int32_t>& text, std::string_view salt = "") {
-    std::vector<PageIndex> pages;
-    const int64_t reused = cache.match(salt, text, pages).ready_tokens;
-    for (const PageIndex page : pages) pool.hold(page);
-    const int64_t missing = pool.pages_for(std::ssize(text)) - std::ssize(pages);
+    PageList list;
+    const int64_t reused = cache.match(salt, text, {&list, 1}).ready_tokens;
+    for (const PageIndex page : list.pages) pool.hold(page);
+    const int64_t missing = pool.pages_for(std::ssize(text)) - list.size();
     if (missing > pool.num_free()) cache.evict(missing - pool.num_free());
-    for (int64_t i = 0; i < missing; ++i) pages.push_back(pool.allocate().value());
-    cache.insert(salt, text, pages, std::ssize(text));
-    for (const PageIndex page : pages) pool.release(page);
+    for (int64_t i = 0; i < missing; ++i) list.pages.push_back(pool.allocate().value());
+    cache.insert(salt, text, {&list, 1}, std::ssize(text));
+    for (const PageIndex page : list.pages) pool.release(page);
     check();
     return reused;
   }
@@ -108,12 +109,12 @@ TEST(PrefixCache, SplitsOnlyAtPages) {
 TEST(PrefixCache, NeverEvictsWhatASequenceHolds) {
   Fixture f(4);
   f.serve({1, 1, 2, 2, 3, 3});
-  std::vector<PageIndex> pages;
-  f.cache.match("", std::vector<int32_t>{1, 1, 2, 2}, pages);
-  for (const PageIndex page : pages) f.pool.hold(page);
+  PageList list;
+  f.cache.match("", std::vector<int32_t>{1, 1, 2, 2}, {&list, 1});
+  for (const PageIndex page : list.pages) f.pool.hold(page);
   EXPECT_EQ(f.cache.evict(100), 1);
   EXPECT_EQ(f.known({1, 1, 2, 2, 3, 3}), 4);
-  for (const PageIndex page : pages) f.pool.release(page);
+  for (const PageIndex page : list.pages) f.pool.release(page);
   EXPECT_EQ(f.cache.evict(100), 2);
   EXPECT_EQ(f.pool.num_free(), 4);
   EXPECT_EQ(f.cache.num_nodes(), 0);
@@ -122,38 +123,38 @@ TEST(PrefixCache, NeverEvictsWhatASequenceHolds) {
 TEST(PrefixCache, ShowsWhatIsInFlightAndForgetsWhatIsAbandoned) {
   Fixture f(8);
   const std::vector<int32_t> text = {1, 1, 2, 2, 3, 3};
-  std::vector<PageIndex> pages;
-  for (int i = 0; i < 3; ++i) pages.push_back(*f.pool.allocate());
-  f.cache.insert("", text, pages, 0);
+  PageList list;
+  for (int i = 0; i < 3; ++i) list.pages.push_back(*f.pool.allocate());
+  f.cache.insert("", text, {&list, 1}, 0, kWriter);
   PrefixMatch found = f.cache.peek("", text);
   EXPECT_EQ(found.ready_tokens, 0);
   EXPECT_EQ(found.known_tokens, 6);
   EXPECT_TRUE(found.in_flight());
-  f.cache.publish("", text, pages, 3);
+  f.cache.publish("", text, {&list, 1}, 3, kWriter);
   EXPECT_EQ(f.cache.peek("", text).ready_tokens, 2) << "half a page is not ready";
   EXPECT_FALSE(f.cache.peek("", std::vector<int32_t>{1, 1, 9, 9}).in_flight());
-  f.cache.abandon("", text, pages);
+  f.cache.abandon("", text, kWriter);
   found = f.cache.peek("", text);
   EXPECT_EQ(found.known_tokens, 2);
   EXPECT_FALSE(found.in_flight());
   f.check();
-  for (const PageIndex page : pages) f.pool.release(page);
+  for (const PageIndex page : list.pages) f.pool.release(page);
   EXPECT_EQ(f.pool.num_free(), 7);
 }
 
 TEST(PrefixCache, ASplitKeepsWhatIsInFlightApartFromWhatIsReady) {
   Fixture f(8);
   const std::vector<int32_t> text = {1, 1, 2, 2, 3, 3};
-  std::vector<PageIndex> pages;
-  for (int i = 0; i < 3; ++i) pages.push_back(*f.pool.allocate());
-  f.cache.insert("", text, pages, 0);
-  f.cache.publish("", text, pages, 2);
+  PageList list;
+  for (int i = 0; i < 3; ++i) list.pages.push_back(*f.pool.allocate());
+  f.cache.insert("", text, {&list, 1}, 0, kWriter);
+  f.cache.publish("", text, {&list, 1}, 2, kWriter);
   EXPECT_EQ(f.serve({1, 1, 9, 9}), 2);  // splits after the first page
   f.check();
   EXPECT_EQ(f.cache.peek("", text).ready_tokens, 2);
-  f.cache.publish("", text, pages, 6);
+  f.cache.publish("", text, {&list, 1}, 6, kWriter);
   EXPECT_EQ(f.cache.peek("", text).ready_tokens, 6);
-  for (const PageIndex page : pages) f.pool.release(page);
+  for (const PageIndex page : list.pages) f.pool.release(page);
 }
 
 // Random texts over a small alphabet, served, held and let go in any order, against a plain list of what was
@@ -172,8 +173,9 @@ RC_GTEST_PROP(PrefixCache, EveryMatchIsThePagesOfExactlyTheseTokens, ()) {
     } else if (action == 1) {
       f.cache.evict(*rc::gen::inRange(0, 4));
     } else {
-      std::vector<PageIndex> pages;
-      const auto found = f.cache.match("", text, pages);
+      PageList list;
+      std::vector<PageIndex>& pages = list.pages;
+      const auto found = f.cache.match("", text, {&list, 1});
       RC_ASSERT(found.ready_tokens == std::ssize(pages) * kWidth);
       for (size_t i = 0; i < pages.size(); ++i)
         RC_ASSERT(
@@ -188,7 +190,7 @@ RC_GTEST_PROP(PrefixCache, EveryMatchIsThePagesOfExactlyTheseTokens, ()) {
         pages.push_back(*page);
         content[*page].assign(text.begin(), text.begin() + std::ssize(pages) * kWidth);
       }
-      f.cache.insert("", std::span(text).first(pages.size() * kWidth), pages, std::ssize(text));
+      f.cache.insert("", std::span(text).first(pages.size() * kWidth), {&list, 1}, std::ssize(text));
       running.push_back(pages);
     }
     f.check();

@@ -55,8 +55,28 @@ class Planner {
   }
 
   int64_t pages_for(const RunningSequence& sequence, int64_t tokens) const {
-    const int64_t wanted = (sequence.computed + tokens + config_.page_tokens - 1) / config_.page_tokens;
-    return std::max<int64_t>(0, wanted - sequence.held_pages) + sequence.copies_page;
+    const int64_t wanted = pages_up_to(sequence.computed + tokens);
+    return config_.full_groups * std::max<int64_t>(0, wanted - sequence.full_pages) +
+           config_.window_groups * std::max<int64_t>(0, wanted - sequence.window_pages) +
+           sequence.copied_pages;
+  }
+  int64_t pages_for(const WaitingSequence& sequence, int64_t tokens) const {
+    const int64_t more = pages_up_to(sequence.cached + tokens) - pages_up_to(sequence.cached);
+    return sequence.new_pages + config_.window_groups * more;
+  }
+  int64_t pages_up_to(int64_t tokens) const {
+    return (tokens + config_.page_tokens - 1) / config_.page_tokens;
+  }
+
+  // As many of `tokens` as `free` pages suffice for, by whole pages, but no less than a few.
+  template <class Sequence>
+  int64_t fitting(const Sequence& sequence, int64_t tokens, int64_t free) const {
+    if (config_.window_groups == 0 || sequence.whole) return tokens;
+    const int64_t over = pages_for(sequence, tokens) - free;
+    if (over <= 0) return tokens;
+    const int64_t groups = config_.window_groups;
+    return std::max(std::min(tokens, kLeastChunk),
+                    tokens - (over + groups - 1) / groups * config_.page_tokens);
   }
 
   void plan_decode(int64_t index) {
@@ -74,6 +94,7 @@ class Planner {
     if (gone(index) || (sequence.decoding && !sequence.whole)) return true;
     const int64_t tokens = chunk(sequence.pending, sequence.computed, sequence.max_chunk, sequence.whole);
     if (tokens == 0) return false;
+    tokens = fitting(sequence, tokens, free_pages_);
     const int64_t pages = pages_for(sequence, tokens);
     if (!make_room(pages, sequence.rank)) return false;
     free_pages_ -= pages;
@@ -112,7 +133,7 @@ class Planner {
   // first always gets on.
   bool make_room(int64_t pages, const Rank& rank) {
     while (free_pages_ < pages) {
-      const auto victim = choose_victim(rank, std::nullopt);
+      const auto victim = choose_victim(rank, std::nullopt, true);
       if (!victim) return false;
       preempt(*victim, PreemptReason::kPagesShort);
     }
@@ -142,7 +163,9 @@ class Planner {
     if (sequence.freed_pages == 0) return std::numeric_limits<double>::infinity();
     if (config_.preemption == Preemption::kSwap) return config_.swap_page_s;
     StepShape again;  // what the prefix cache keeps need not be computed again
-    const int64_t lost = std::min(sequence.computed, sequence.freed_pages * config_.page_tokens);
+    const int64_t groups = config_.full_groups + config_.window_groups;
+    const int64_t lost =
+        std::min(sequence.computed, (sequence.freed_pages + groups - 1) / groups * config_.page_tokens);
     again.add(lost, sequence.computed - lost);
     return state_.time.predict(again) / static_cast<double>(sequence.freed_pages);
   }
@@ -204,7 +227,7 @@ class Planner {
   HoldReason admit(int64_t index, const WaitingSequence& sequence) {
     if (sequence.blocked) return HoldReason::kInFlight;
     const int64_t pending = sequence.tokens - sequence.cached;
-    const int64_t tokens = chunk(pending, sequence.cached, sequence.max_chunk, sequence.whole);
+    int64_t tokens = chunk(pending, sequence.cached, sequence.max_chunk, sequence.whole);
     if (tokens == 0 && continuous()) return HoldReason::kTokensSpent;
     while (num_running_ + sequence.num_sequences > config_.max_sequences)
       if (!give_way(sequence)) return HoldReason::kSequencesFull;
@@ -217,7 +240,7 @@ class Planner {
   }
 
   // Pages left to those already running, so that a newcomer does not push them out at once.
-  int64_t reserve() const { return num_running_; }
+  int64_t reserve() const { return num_running_ * (config_.full_groups + config_.window_groups); }
 
   bool give_way(const WaitingSequence& sequence) {
     const auto victim = choose_victim(sequence.rank, sequence.priority);

@@ -35,9 +35,10 @@ struct RunningSequence {
   int64_t computed = 0;       // tokens in the cache
   int64_t pending = 1;        // tokens to compute before the next one can be sampled
   bool decoding = false;      // pending is the one sampled last
-  int64_t held_pages = 0;     // of its block table
+  int64_t full_pages = 0;     // it has in each group of layers without a window
+  int64_t window_pages = 0;   // it has, or had, in each group with one
   int64_t freed_pages = 0;    // that preempting it gives back
-  bool copies_page = false;   // the page it writes next is shared
+  int64_t copied_pages = 0;   // it writes next and shares
   int64_t num_sequences = 1;  // it counts as: more while its other choices wait for its prompt
   int64_t max_chunk = 0;      // 0: any
   bool whole = false;         // pending must be computed in one step
@@ -46,9 +47,9 @@ struct RunningSequence {
 struct WaitingSequence {
   Rank rank;
   int priority = 0;
-  int64_t tokens = 0;         // to be in the cache before a token can be sampled
-  int64_t cached = 0;         // of those, what need not be computed
-  int64_t new_pages = 0;      // it takes from the free ones
+  int64_t tokens = 0;     // to be in the cache before a token can be sampled
+  int64_t cached = 0;     // of those, what need not be computed
+  int64_t new_pages = 0;  // it takes from the free ones, beside those of windowed groups for its first chunk
   int64_t num_sequences = 1;  // it will become
   double waited_s = 0;
   bool blocked = false;  // another sequence is computing its beginning
@@ -63,6 +64,7 @@ struct SchedulerConfig {
   int64_t max_batch_tokens = 2048;
   int64_t page_tokens = 16;
   double step_target_s = 0.05;
+  int64_t full_groups = 1, window_groups = 0;  // of layers, each with pages of its own
   double batch_delay_s = 0.01;  // kDynamic
   double swap_page_s = 20e-6;   // to copy one page out and in again
 };

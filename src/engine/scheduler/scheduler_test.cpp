@@ -16,7 +16,7 @@ RunningSequence decoding(uint64_t number, int64_t computed, int64_t page_tokens 
   return {.rank = {.level = 0, .work = 0, .number = number},
           .computed = computed,
           .decoding = true,
-          .held_pages = pages,
+          .full_pages = pages,
           .freed_pages = pages};
 }
 
@@ -168,7 +168,7 @@ class Simulation {
                                 .computed = s.computed,
                                 .pending = s.tokens - s.computed,
                                 .decoding = s.decoding,
-                                .held_pages = std::ssize(s.pages),
+                                .full_pages = std::ssize(s.pages),
                                 .freed_pages = std::ssize(s.pages)});
     for (const Sequence& s : waiting_)
       waiting_views_.push_back({.rank = s.rank,
