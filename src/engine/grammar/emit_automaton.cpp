@@ -1,62 +1,21 @@
 // From the grammar's tree to states and edges. Invariant of every emit function: it adds no edge into `from`
 // and none out of `to`, so pieces can share their ends.
 #include <algorithm>
-#include <deque>
 #include <map>
 
 #include "base/error.h"
 #include "base/format.h"
-#include "engine/grammar/automaton.h"
+#include "engine/grammar/emitter.h"
 
 namespace cheetah {
 namespace {
-
-constexpr int64_t kMaxRun = 254;  // below TokenVocabulary::kNotText
-// A body larger than this is not copied for each repetition but made a rule and called.
-constexpr int64_t kLargestCopiedBody = 6;
 
 const CodepointSet& longer_characters() {
   static const CodepointSet kLonger({{0x80, kLastCodepoint}});
   return kLonger;
 }
 
-class Emitter {
- public:
-  Emitter(const GrammarTree& tree, CompileBudget& budget) : tree_(tree), budget_(budget) {}
-  AutomatonParts run();
-
- private:
-  using Kind = Expression::Kind;
-
-  int32_t add_state();
-  void add_byte(int32_t from, uint8_t low, uint8_t high, int32_t to);
-  void add_jump(int32_t from, int32_t to);
-  void add_call(int32_t from, int32_t rule, int32_t to);
-  int32_t add_rule(std::string name);
-
-  void emit(ExprId id, int32_t from, int32_t to);
-  void emit_characters(const CodepointSet& set, int32_t class_index, int32_t from, int32_t to);
-  void emit_multibyte_rule(const CodepointSet& set, int32_t rule);
-  void emit_literals(const std::vector<std::string>& texts, int32_t from, int32_t to);
-  void emit_sequence(const Expression& expression, int32_t from, int32_t to);
-  void emit_repeat(const Expression& expression, int32_t from, int32_t to);
-  void emit_members(const MemberList& list, int32_t from, int32_t to);
-  void emit_graph(const CharacterGraph& graph, int32_t from, int32_t to);
-  void emit_text(const std::string& trigger, bool through, int32_t from, int32_t to);
-
-  int32_t multibyte_rule(const CodepointSet& set, int32_t class_index);
-  int32_t body_rule(ExprId body);
-  int64_t copy_cost(ExprId id) const;
-  int32_t text_class_of(ExprId id);
-
-  const GrammarTree& tree_;
-  CompileBudget& budget_;
-  AutomatonParts parts_;
-  std::map<int32_t, int32_t> multibyte_rules_;  // by class
-  std::map<int32_t, int32_t> text_classes_;     // by class of characters
-  std::map<ExprId, int32_t> body_rules_;
-  std::deque<std::pair<int32_t, ExprId>> waiting_;  // rules whose body is still to be emitted
-};
+}  // namespace
 
 AutomatonParts Emitter::run() {
   parts_.text_classes.emplace_back();  // 0: no characters
@@ -203,27 +162,6 @@ void Emitter::emit_sequence(const Expression& expression, int32_t from, int32_t 
   }
 }
 
-int64_t Emitter::copy_cost(ExprId id) const {
-  const Expression& expression = tree_[id];
-  int64_t cost = 1;
-  if (expression.kind == Kind::kMembers || expression.kind == Kind::kRepeat) return kLargestCopiedBody + 1;
-  if (expression.kind == Kind::kGraph || expression.kind == Kind::kTextThrough ||
-      expression.kind == Kind::kTextWithout)
-    return kLargestCopiedBody + 1;
-  if (expression.kind == Kind::kLiterals) {
-    cost = 0;
-    for (const std::string& text : tree_.literal_set(expression.index)) {
-      cost += static_cast<int64_t>(text.size());
-      if (cost > kLargestCopiedBody) break;
-    }
-  }
-  for (const ExprId child : expression.children) {
-    if (cost > kLargestCopiedBody) break;
-    cost += copy_cost(child);
-  }
-  return cost;
-}
-
 // The characters of which one is enough for the whole expression; 0 when it takes more than one character.
 int32_t Emitter::text_class_of(ExprId id) {
   const Expression& expression = tree_[id];
@@ -243,43 +181,6 @@ int32_t Emitter::text_class_of(ExprId id) {
     parts_.text_classes.push_back(text);
   }
   return known->second;
-}
-
-int32_t Emitter::body_rule(ExprId body) {
-  const auto [found, fresh] = body_rules_.try_emplace(body, 0);
-  if (fresh) {
-    found->second = add_rule("a repeated group");
-    waiting_.emplace_back(found->second, body);
-  }
-  return found->second;
-}
-
-void Emitter::emit_repeat(const Expression& expression, int32_t from, int32_t to) {
-  const ExprId body = expression.children[0];
-  const int64_t min = expression.min, max = expression.max;
-  const bool endless = max == kUnbounded;
-  const int64_t copies = endless ? min : max;
-  const bool call = copies > 2 && copy_cost(body) > kLargestCopiedBody;
-  const int32_t text_class = text_class_of(body);
-  const auto emit_body = [&](int32_t before, int32_t after) {
-    call ? add_call(before, body_rule(body), after) : emit(body, before, after);
-  };
-  int32_t at = add_state();
-  add_jump(from, at);
-  for (int64_t i = 0; i <= copies; ++i) {
-    const int64_t left = endless ? kMaxRun : std::min(kMaxRun, max - i);
-    if (text_class > 0) parts_.runs[static_cast<size_t>(at)] = {static_cast<uint8_t>(left), text_class};
-    if (i >= min) add_jump(at, to);
-    if (i == copies) break;
-    const int32_t next = add_state();
-    emit_body(at, next);
-    at = next;
-  }
-  if (!endless) return;
-  // The body may not be emitted from a state to itself: its own loops would run together with this one.
-  const int32_t after = add_state();
-  emit_body(at, after);
-  add_jump(after, at);
 }
 
 // State (i, c): the declared members before i are decided, c stand there (counted as far as it matters).
@@ -367,8 +268,6 @@ void Emitter::emit_text(const std::string& trigger, bool through, int32_t from, 
     if (!through) add_jump(state[q], to);
   }
 }
-
-}  // namespace
 
 AutomatonParts emit_automaton(const GrammarTree& tree, CompileBudget& budget) {
   return Emitter(tree, budget).run();

@@ -87,6 +87,46 @@ TEST(GrammarState, TokensMayEndInsideACharacter) {
   EXPECT_TRUE(allows(mask_of(state, *vocabulary), 258));
 }
 
+// Counts around those where chunks of a long repetition meet.
+TEST(GrammarState, LongRepetitionsAreCountedExactly) {
+  const Vocabulary vocabulary = byte_vocabulary({"aaaa"});
+  const struct {
+    int64_t min, max;
+  } ranges[] = {{0, 2001}, {1, 3000}, {2500, 5100}, {4000, 4000}, {2999, kUnbounded}};
+  for (const auto& [min, max] : ranges) {
+    const std::string bounds = std::to_string(min) + "," + (max == kUnbounded ? "" : std::to_string(max));
+    GrammarState state(GrammarProgram::from_regex("(?:a|bc){" + bounds + "}", vocabulary));
+    const int64_t end = max == kUnbounded ? 7000 : max;
+    for (int64_t count = 0; count <= end; ++count) {
+      ASSERT_EQ(state.is_complete(), count >= min) << count << " of " << bounds;
+      ASSERT_EQ(state.accept_bytes(count % 7 == 0 ? "bc" : "a"), count < end || max == kUnbounded)
+          << count << " of " << bounds;
+    }
+  }
+}
+
+TEST(GrammarState, LongStringsAndArraysOfASchemaAreCountedExactly) {
+  const Vocabulary vocabulary = byte_vocabulary();
+  const auto text = [](size_t length) { return "\"" + std::string(length, 'x') + "\""; };
+  const auto string = GrammarProgram::from_json_schema(
+      R"({"type":"string","minLength":99990,"maxLength":100000})", vocabulary);
+  EXPECT_FALSE(matches(string, text(99989)));
+  EXPECT_TRUE(matches(string, text(99990)));
+  EXPECT_TRUE(matches(string, text(100000)));
+  EXPECT_FALSE(matches(string, text(100001)));
+  const auto list = [](size_t length) {
+    std::string result = "[";
+    for (size_t i = 0; i < length; ++i) result += i == 0 ? "7" : ",7";
+    return result + "]";
+  };
+  const auto array = GrammarProgram::from_json_schema(
+      R"({"type":"array","items":{"type":"integer"},"minItems":1,"maxItems":5000})", vocabulary);
+  EXPECT_FALSE(matches(array, list(0)));
+  EXPECT_TRUE(matches(array, list(1)));
+  EXPECT_TRUE(matches(array, list(5000)));
+  EXPECT_FALSE(matches(array, list(5001)));
+}
+
 TEST(GrammarState, ForcedTextIsWhatMustFollow) {
   const Vocabulary vocabulary = byte_vocabulary();
   GrammarState state(GrammarProgram::from_ebnf("root ::= \"{'name':'\" [a-z]+ \"'}\"", vocabulary));

@@ -50,6 +50,10 @@ void CompileBudget::check_repetition(int64_t count) const {
   check("repetition", count, limits_.max_repetition);
 }
 
+void CompileBudget::check_nullable_copies(int64_t count) const {
+  check("repetition of what may be empty", count, limits_.max_nullable_copies);
+}
+
 void CompileBudget::check_states(int64_t count) const { check("states", count, limits_.max_states); }
 
 }  // namespace cheetah

@@ -10,9 +10,11 @@ namespace cheetah {
 struct GrammarLimits {
   int64_t max_text_bytes = 256 << 10;
   int64_t max_regex_bytes = 4 << 10;
-  int max_nesting = 64;           // groups, and JSON levels of a schema
-  int max_schema_depth = 32;      // schemas within schemas
-  int64_t max_repetition = 2000;  // the n of {m,n}, maxLength, maxItems …
+  int max_nesting = 64;                // groups, and JSON levels of a schema
+  int max_schema_depth = 32;           // schemas within schemas
+  int64_t max_repetition = 200'000;    // the n of {m,n}, maxLength, maxItems …
+  int64_t max_nullable_copies = 2000;  // … of what may be empty: every count is then possible at once
+  int64_t max_properties = 2000;       // minProperties, maxProperties: each counts beside the declared ones
   int64_t max_enum_values = 10000;
   int64_t max_references = 1000;
   int64_t max_states = 1'000'000;
@@ -33,6 +35,7 @@ class CompileBudget {
   void check_regex(std::string_view text) const;
   void check_nesting(int64_t depth) const;
   void check_repetition(int64_t count) const;
+  void check_nullable_copies(int64_t count) const;
   void check_states(int64_t count) const;
 
  private:

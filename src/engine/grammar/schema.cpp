@@ -156,7 +156,9 @@ int64_t SchemaCompiler::count(const OrderedJson& schema, const char* keyword, in
   const double number = value->is_number() ? value->get<double>() : -1;
   if (number < 0 || number != static_cast<double>(static_cast<int64_t>(std::min(number, 1e15))))
     place.at(keyword).fail("expected a whole number that is not negative");
-  const int64_t limit = tree_.budget().limits().max_repetition;
+  const GrammarLimits& limits = tree_.budget().limits();
+  const bool members = std::string_view(keyword).ends_with("Properties");
+  const int64_t limit = members ? limits.max_properties : limits.max_repetition;
   if (number > static_cast<double>(limit))
     place.at(keyword).fail(format("grammar_too_complex: repetition: more than the limit of {}", limit));
   return static_cast<int64_t>(number);

@@ -80,6 +80,7 @@ class SchemaCompiler {
   void add_pattern_members(const OrderedJson& patterns, const std::vector<std::string>& names,
                            const SchemaPlace& place, MemberList& list);
   ExprId compile_array(const OrderedJson& schema, const SchemaPlace& place);
+  ExprId long_array(ExprId item, int64_t min, int64_t max);
   ExprId compile_tuple(const OrderedJson& prefix, const OrderedJson* rest, const SchemaPlace& place,
                        int64_t min, int64_t max);
   ExprId compile_string(const OrderedJson& schema, const SchemaPlace& place);

@@ -190,10 +190,21 @@ ExprId SchemaCompiler::compile_array(const OrderedJson& schema, const SchemaPlac
   const bool closed = !rest && schema.value("unevaluatedItems", OrderedJson(true)) == false;
   if (!closed && !(rest && *rest == false))
     list.extra = rest ? compile(*rest, place.inside(rest_keyword)) : json_.any_value();
+  if (list.extra && std::max(min, max) > tree_.budget().limits().max_properties)
+    return long_array(*list.extra, min, max);
   list.min = min;
   list.max = max;
   return tree_.sequence(
       {tree_.literal("["), json_.space(), tree_.members(std::move(list)), json_.space(), tree_.literal("]")});
+}
+
+// Repetition is cheaper than a list of members whose number is kept beside each.
+ExprId SchemaCompiler::long_array(ExprId item, int64_t min, int64_t max) {
+  const ExprId further = tree_.repeat(tree_.sequence({json_.comma(), item}), std::max<int64_t>(0, min - 1),
+                                      max == kUnbounded ? kUnbounded : max - 1);
+  const ExprId items = tree_.sequence({item, further});
+  return tree_.sequence({tree_.literal("["), json_.space(), min == 0 ? tree_.optional(items) : items,
+                         json_.space(), tree_.literal("]")});
 }
 
 ExprId SchemaCompiler::compile_tuple(const OrderedJson& prefix, const OrderedJson* rest,
