@@ -13,6 +13,7 @@ enum class CallShape {
   kJson,        // {"name": …, "arguments": {…}}, alone or in an array
   kNamed,       // NAME, a mark, {…}
   kParameters,  // NAME, a mark, then each argument between marks of its own
+  kPython,      // [NAME(KEY=VALUE, …), …]
 };
 
 struct ToolDialect {
@@ -24,7 +25,7 @@ struct ToolDialect {
   std::string_view open_parameter = {}, after_key = {}, close_parameter = {};  // kParameters
   std::vector<std::string_view> wrappers = {};  // stand around calls and say nothing. No mark begins another.
   std::string_view arguments_key = "arguments";  // as the model is used to write it
-  bool bare = false;                             // an answer that begins with { is a call, too
+  bool bare = false;  // an answer that begins with { (or [, of kPython) is a call, too
 };
 
 // Of a model whose template this is; JSON alone for one that does not speak of tools.

@@ -73,6 +73,10 @@ bool ToolParser::advance(bool last, std::vector<OutputDelta>& out) {
       return between_objects(last);
     case State::kObject:
       return in_object(out);
+    case State::kCalls:
+      return between_calls(last);
+    case State::kCall:
+      return in_call(out);
     case State::kName:
       return in_name(last, out);
     case State::kBefore:
@@ -94,9 +98,10 @@ bool ToolParser::advance(bool last, std::vector<OutputDelta>& out) {
 bool ToolParser::at_start(bool last) {
   const size_t space = leading_space(held_);
   if (space == held_.size() && !last) return false;
-  bare_ = space < held_.size() && held_[space] == '{';
+  const bool python = dialect_->shape == CallShape::kPython;
+  bare_ = space < held_.size() && held_[space] == (python ? '[' : '{');
   if (bare_) keep(space);
-  state_ = bare_ ? State::kObject : State::kText;
+  state_ = !bare_ ? State::kText : python ? State::kCalls : State::kObject;
   return true;
 }
 
@@ -140,7 +145,9 @@ bool ToolParser::follow_mark(size_t at, std::string_view mark, std::vector<Outpu
   tried_.clear();
   keep(mark.size());
   after_call_ = bare_ = false;
-  state_ = dialect_->shape == CallShape::kJson ? State::kObjects : State::kName;
+  state_ = dialect_->shape == CallShape::kJson     ? State::kObjects
+           : dialect_->shape == CallShape::kPython ? State::kCalls
+                                                   : State::kName;
   return true;
 }
 
@@ -187,6 +194,57 @@ bool ToolParser::in_object(std::vector<OutputDelta>& out) {
   end_call(out);
   after_call_ = true;
   state_ = status == CallScanner::Status::kDone ? State::kObjects : State::kClose;
+  return true;
+}
+
+bool ToolParser::between_calls(bool last) {
+  const std::string_view fillers = after_call_ ? " \t\r\n,;[]" : " \t\r\n[";
+  const size_t at = std::min(held_.find_first_not_of(fillers), held_.size());
+  if (after_call_)
+    held_.erase(0, at);
+  else
+    keep(at);
+  if (held_.empty()) return false;
+  if (!last && is_part_of(held_, dialect_->close) && !held_.starts_with(dialect_->close)) return false;
+  if (held_.starts_with(dialect_->close)) {
+    if (!after_call_) return give_up();
+    state_ = State::kClose;
+    return true;
+  }
+  python_ = PythonCall();
+  state_ = State::kCall;
+  return true;
+}
+
+bool ToolParser::in_call(std::vector<OutputDelta>& out) {
+  using Status = PythonCall::Status;
+  size_t used = 0;
+  Status status = Status::kMore;
+  while (used < held_.size() && status == Status::kMore) {
+    status = python_.feed(held_[used]);
+    if (status == Status::kName && bare_ && !tools_->find(python_.name())) status = Status::kBroken;
+    if (status == Status::kBroken) break;
+    ++used;
+    if (status == Status::kName) {
+      announce(python_.name(), out);
+      status = Status::kMore;
+    } else if (status == Status::kArgument) {
+      arguments(format("{}{}: {}", wrote_arguments_ ? ", " : "{", json_string(python_.key()),
+                       json_of_python(python_.value())),
+                out);
+      status = python_.done() ? Status::kDone : Status::kMore;
+    }
+  }
+  if (certain_)
+    held_.erase(0, used);
+  else
+    keep(used);
+  if (status == Status::kMore) return false;
+  if (!certain_) return give_up();
+  if (wrote_arguments_) arguments("}", out);
+  end_call(out);
+  after_call_ = true;
+  state_ = status == Status::kDone ? State::kCalls : State::kClose;
   return true;
 }
 

@@ -6,6 +6,7 @@
 
 #include "serve/api/call_scanner.h"
 #include "serve/api/output_delta.h"
+#include "serve/api/python_call.h"
 #include "serve/api/tool_dialect.h"
 #include "serve/api/tools.h"
 
@@ -27,6 +28,8 @@ class ToolParser {
     kText,        // words for the reader
     kObjects,     // where call objects may stand
     kObject,      // inside one
+    kCalls,       // where calls as Python writes them may stand
+    kCall,        // inside one
     kName,        // between the mark and the end of the name
     kBefore,      // after the name, before {
     kValue,       // inside { … }
@@ -41,6 +44,8 @@ class ToolParser {
   bool in_text(bool last, std::vector<OutputDelta>& out);
   bool between_objects(bool last);
   bool in_object(std::vector<OutputDelta>& out);
+  bool between_calls(bool last);
+  bool in_call(std::vector<OutputDelta>& out);
   bool in_name(bool last, std::vector<OutputDelta>& out);
   bool before_value(std::vector<OutputDelta>& out);
   bool in_value(std::vector<OutputDelta>& out);
@@ -70,6 +75,7 @@ class ToolParser {
   bool wrote_arguments_ = false;
   std::string name_, key_;
   CallScanner call_;
+  PythonCall python_;
   ValueScanner value_;
   int num_calls_ = 0;
 };
