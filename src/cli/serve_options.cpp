@@ -92,6 +92,8 @@ void add_limit_settings(Settings& s, ServeOptions& o) {
   s.add_count("max-connections", limits.connections, 1, 1 << 20, "open connections");
   s.add_count("max-connections-per-address", limits.connections_per_address, 1, 1 << 20,
               "open connections of one address (this machine's own are not counted)");
+  s.add_bytes("pause-at", limits.pause_bytes,
+              "bytes kept for a client that reads too slowly at which its generation is paused");
   s.add_bytes("max-unsent", limits.unsent_bytes,
               "bytes kept for a client that reads too slowly before it is cut off");
   s.add_seconds("header-timeout", o.header_timeout_s, 0.01, 3600, "time for a request's headers");

@@ -156,6 +156,13 @@ void EngineCore::cancel(RequestId id, EngineTime now) {
   forget_finished();
 }
 
+void EngineCore::pause(RequestId id, bool paused, EngineTime now) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end() || found->second->paused == paused) return;
+  found->second->paused = paused;
+  note(paused ? DecisionKind::kPaused : DecisionKind::kResumed, *found->second->choices.front(), now);
+}
+
 void EngineCore::finish_all(FinishReason reason, EngineTime now, const RequestError& error) {
   for (auto& [id, request] : requests_) finish_request(*request, reason, now, error);
   forget_finished();
@@ -213,6 +220,8 @@ void EngineCore::copy_stats(EngineStats& stats) const {
   stats.running = std::ssize(running_);
   stats.waiting = num_waiting();
   stats.swapped = std::ranges::count_if(waiting_, [](const Sequence* s) { return s->swapped_pages > 0; });
+  const auto is_paused = [](const Sequence* s) { return s->request->paused; };
+  stats.paused = std::ranges::count_if(running_, is_paused) + std::ranges::count_if(waiting_, is_paused);
   const PageUse use = pool_.use();
   stats.pages_total = use.total;
   stats.pages_free = use.free;

@@ -39,6 +39,7 @@ class EngineCore {
   // None of these throws for what a request brings; their events wait for deliver().
   void submit(GenerationRequest request, EventSink sink, EngineTime now);
   void cancel(RequestId id, EngineTime now);
+  void pause(RequestId id, bool paused, EngineTime now);
   void finish_all(FinishReason reason, EngineTime now, const RequestError& error = {});
   void refuse_new() { refuses_ = true; }
   void note_refused(RequestId id, EngineTime now);  // by someone before us
@@ -109,11 +110,11 @@ class EngineCore {
 
   // core_pages.cpp
   bool admit(Sequence& sequence, EngineTime now);
-  bool swap_in(Sequence& sequence);
   void promise(Sequence& sequence, const PrefixMatch& match);
   bool grow(Sequence& sequence, int64_t full, int64_t windowed);
   bool make_free(int64_t count);
   int64_t first_held(size_t group, int64_t computed) const;
+  bool swap_in(Sequence& sequence);
   void swap_out(Sequence& sequence);
   int64_t num_shared_next(const Sequence& sequence) const;
   bool prepare_pages(Sequence& sequence, int64_t count);
@@ -125,8 +126,8 @@ class EngineCore {
   void drop_unseen_pages(Sequence& sequence);
   bool reuses(const Sequence& sequence) const;
   bool turns_long(int64_t tokens) const;
-  std::span<const int32_t> reusable_tokens(const Sequence& sequence) const;
   static PrefixCache::Writer writer_of(const Sequence& sequence) { return sequence.rank.number; }
+  std::span<const int32_t> reusable_tokens(const Sequence& sequence) const;
   const std::string& salt_of(const Sequence& sequence) const;
 
   // core_step.cpp
@@ -186,8 +187,8 @@ class EngineCore {
   EngineTime start_;
   ThreadPool threads_;
   std::unique_ptr<Runner> runner_;
-  KvPool kv_;
   const KvLayout layout_;
+  KvPool kv_;
   PageBytes bytes_;
   PagePool pool_;
   PrefixCache cache_;

@@ -13,6 +13,8 @@ constexpr size_t kLookAhead = 32;
 constexpr int64_t kLogitChunk = 128;
 // When nothing can run although something waits, the engine looks again after this long.
 constexpr auto kRetry = std::chrono::milliseconds(1);
+// When all that is there is paused: only deadlines can come up, and whoever resumes wakes the engine.
+constexpr auto kPausedRetry = std::chrono::milliseconds(20);
 
 double seconds_between(EngineTime from, EngineTime to) {
   return std::chrono::duration<double>(to - from).count();
@@ -45,6 +47,9 @@ EngineCore::Turn EngineCore::take_turn(EngineTime now) {
   } else if (num_flights_ > 0) {
     land();
   } else {
+    const bool all_paused =
+        std::ranges::all_of(requests_, [](const auto& request) { return request.second->paused; });
+    if (all_paused) return {.computed = false, .wake = now + kPausedRetry};
     const auto pause = plan_.wake_in_s ? std::chrono::duration_cast<EngineTime::duration>(
                                              std::chrono::duration<double>(*plan_.wake_in_s))
                                        : EngineTime::duration(kRetry);
@@ -96,16 +101,16 @@ void EngineCore::clear_batch() {
   batch_tokens_.clear();
   batch_fed_.clear();
   batch_sequences_.clear();
+  further_groups_.clear();
   logit_rows_.clear();
   hidden_rows_.clear();
   host_logits_.clear();
   shape_ = {};
 }
-  further_groups_.clear();
 
 void EngineCore::build_views(EngineTime now) {
   was_running_.clear();
-  was_waiting_ = waiting_;
+  was_waiting_.clear();
   running_views_.clear();
   waiting_views_.clear();
   const bool tight =
@@ -115,8 +120,11 @@ void EngineCore::build_views(EngineTime now) {
     was_running_.push_back(sequence);
     running_views_.push_back(view_running(*sequence, tight));
   }
-  for (size_t i = 0; i < waiting_.size(); ++i)
-    waiting_views_.push_back(view_waiting(*waiting_[i], i < kLookAhead, now));
+  for (Sequence* sequence : waiting_) {
+    if (sequence->request->paused) continue;
+    was_waiting_.push_back(sequence);
+    waiting_views_.push_back(view_waiting(*sequence, was_waiting_.size() <= kLookAhead, now));
+  }
 }
 
 RunningSequence EngineCore::view_running(const Sequence& sequence, bool tight) const {
@@ -134,8 +142,11 @@ RunningSequence EngineCore::view_running(const Sequence& sequence, bool tight) c
           .full_pages = sequence.lists.front().size(),
           .window_pages = sequence.lists.back().size(),
           .freed_pages = freed,
-          .copies_page = shared,
-          .num_sequences = request.forked() ? 1 : request.request.best_of,
+          .copied_pages = num_shared_next(sequence),
+          .num_sequences = request.paused     ? 0
+                           : request.forked() ? 1
+                                              : request.request.best_of,
+          .paused = request.paused,
           .max_chunk = request.request.prompt_logprobs && request.needs_all_rows() ? kLogitChunk : 0,
           .whole = sequence.long_factors && sequence.pending() > 1};
 }
@@ -151,6 +162,7 @@ WaitingSequence EngineCore::view_waiting(const Sequence& sequence, bool look_up,
       .num_sequences = request.forked() ? 1 : request.request.best_of,
       .waited_s = seconds_between(request.times.arrived, now)};
   if (sequence.swapped_pages > 0) {
+    const int64_t stored = pool_.pages_for(sequence.computed);
     view.cached = sequence.computed;
     view.new_pages = std::max(view.new_pages, layout_.num_full_groups() * stored);
     for (size_t group = 0; group < layout_.windows.size(); ++group)
@@ -164,7 +176,6 @@ WaitingSequence EngineCore::view_waiting(const Sequence& sequence, bool look_up,
     const PrefixMatch match = cache_.peek(request.salts[is_long], reusable_tokens(sequence));
     view.cached = match.ready_tokens;
     view.blocked = match.in_flight();
-    const int64_t stored = pool_.pages_for(sequence.computed);
     view.new_pages +=
         match.idle_pages - layout_.num_full_groups() * (match.ready_tokens / pool_.page_tokens());
   }

@@ -296,6 +296,33 @@ TEST(EngineCore, DeadlinesAndCancellationsKeepWhatIsThere) {
   EXPECT_EQ(driver.received[id].choices.at(1).finish, FinishReason::kCancelled);
 }
 
+TEST(EngineCore, APausedRequestMakesRoomAndGoesOnWhereItWas) {
+  for (const Preemption preemption : {Preemption::kRecompute, Preemption::kSwap}) {
+    EngineConfig config = small_config(16, *small_model());
+    config.max_sequences = 1;
+    config.preemption = preemption;
+    CoreDriver driver(config);
+    const GenerationRequest slow = request_of(random_prompt(40, 3), 40),
+                            other = request_of(random_prompt(80, 4), 10);
+    const std::vector<int32_t> expected = OneByOne(config).generate(slow).tokens;
+    const RequestId id = driver.submit(slow);
+    while (driver.received[id].choices[0].tokens.size() < 5) driver.step();
+    driver.core.pause(id, true, driver.now);
+    for (int i = 0; i < 5; ++i) driver.step();
+    const size_t so_far = driver.received[id].choices[0].tokens.size();
+    EXPECT_EQ(driver.core.stats().paused, 1);
+    const RequestId second = driver.submit(other);  // needs the paused one's place, and its pages
+    for (int i = 0; i < 100 && !driver.received[second].done; ++i) driver.step();
+    EXPECT_TRUE(driver.received[second].done);
+    EXPECT_GT(driver.core.stats().preemptions, 0u);
+    EXPECT_EQ(driver.received[id].choices[0].tokens.size(), so_far);
+    driver.core.pause(id, false, driver.now);
+    driver.run();
+    EXPECT_EQ(driver.received[id].choices[0].tokens, expected);
+    EXPECT_NE(driver.explain_last(100).find("its client reads too slowly"), std::string::npos);
+  }
+}
+
 TEST(EngineCore, RefusesWhatItCannotTake) {
   EngineConfig config = small_config(8, *small_model());
   config.max_queue = 1;

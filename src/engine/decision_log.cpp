@@ -63,6 +63,10 @@ std::string what_of(const Decision& d) {
     case DecisionKind::kTurned:
       return format("passed the length where its rotary factors change, at {} tokens: computed again",
                     d.tokens);
+    case DecisionKind::kPaused:
+      return format("is paused at {} tokens: its client reads too slowly", d.tokens);
+    case DecisionKind::kResumed:
+      return "goes on: its client has caught up";
     case DecisionKind::kFinished:
       break;
   }

@@ -8,7 +8,18 @@
 
 namespace cheetah {
 
-enum class DecisionKind { kArrived, kRefused, kAdmitted, kHeldBack, kPreempted, kForked, kTurned, kFinished };
+enum class DecisionKind {
+  kArrived,
+  kRefused,
+  kAdmitted,
+  kHeldBack,
+  kPreempted,
+  kForked,
+  kTurned,
+  kPaused,
+  kResumed,
+  kFinished
+};
 
 struct Decision {
   DecisionKind kind = DecisionKind::kArrived;

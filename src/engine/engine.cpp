@@ -26,13 +26,17 @@ struct Refused {  // by submit(), for the log
 struct Cancel {
   RequestId id;
 };
+struct Pause {
+  RequestId id;
+  bool paused;  // false: goes on
+};
 struct Ask {  // something to do between two steps
   std::function<void(EngineCore&)> question;
 };
 struct WhenIdle {  // called once nothing runs or waits
   std::function<void()> tell;
 };
-using Command = std::variant<Submit, Refused, Cancel, Ask, WhenIdle>;
+using Command = std::variant<Submit, Refused, Cancel, Pause, Ask, WhenIdle>;
 
 // Ids of the engine's own requests, far from those of people.
 constexpr uint64_t kOwnIds = ~uint64_t{0} - 16;
@@ -84,6 +88,8 @@ struct Engine::State {
       core.note_refused(refused->id, now());
     } else if (const auto* cancel = std::get_if<Cancel>(&command)) {
       core.cancel(cancel->id, now());
+    } else if (const auto* pause = std::get_if<Pause>(&command)) {
+      core.pause(pause->id, pause->paused, now());
     } else if (const auto* ask = std::get_if<Ask>(&command)) {
       ask->question(core);
     } else {
@@ -148,6 +154,8 @@ void Engine::submit(GenerationRequest request, EventSink sink) {
 }
 
 void Engine::cancel(RequestId id) { state_->inbox.post(Cancel{id}); }
+void Engine::pause(RequestId id) { state_->inbox.post(Pause{id, true}); }
+void Engine::resume(RequestId id) { state_->inbox.post(Pause{id, false}); }
 
 // Prompts of several lengths and a few tokens each, so that the step times are known too.
 void Engine::warm_up() {

@@ -37,6 +37,7 @@ struct EngineConfig {
 // A copy of the engine's counters as they stood between two steps.
 struct EngineStats {
   int64_t running = 0, waiting = 0, swapped = 0;
+  int64_t paused = 0;                                         // of those that run or wait
   int64_t pages_total = 0, pages_free = 0, pages_cached = 0;  // cached: held only by the prefix cache
   double kv_occupancy = 0;                                    // share of the pages that sequences hold
   double fragmentation = 0;  // of the places in those pages, the share without a token
@@ -63,6 +64,9 @@ class Engine {
   // where that can be known at once.
   void submit(GenerationRequest request, EventSink sink);
   void cancel(RequestId id);
+  // Its client reads too slowly: takes no part in steps until resumed, and is the first to give up its pages.
+  void pause(RequestId id);
+  void resume(RequestId id);
 
   // Runs a tiny request through every part, so that the first real one finds warm caches.
   void warm_up();

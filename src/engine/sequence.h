@@ -71,6 +71,7 @@ struct RequestState {
   uint64_t number = 0;  // in order of arrival
   RequestTimes times;
   bool was_scheduled = false;
+  bool paused = false;                             // its client is behind
   std::vector<std::unique_ptr<Sequence>> choices;  // one until the prompt is computed, then best_of
   int num_finished = 0;
   int64_t cached_tokens = 0;

@@ -293,6 +293,14 @@ void ApiRun::on_tick(ServeTime at) {
   last_sent_ = at;
 }
 
+// The engine goes on with others; what it has computed stays, as long as there is room.
+void ApiRun::on_backlog(bool full) {
+  if (answered_) return;
+  if (full) ++setting_.shared.counters.paused_streams;
+  for (const RequestId id : ids_)
+    full ? setting_.backend.engine.pause(id) : setting_.backend.engine.resume(id);
+}
+
 void ApiRun::end() {
   if (std::exchange(ended_, true)) return;
   summary_.end = now();

@@ -48,6 +48,7 @@ class ApiRun final : public Notified, public ExchangeListener, public std::enabl
   void on_notified() override;
   void on_gone() override;
   void on_tick(ServeTime now) override;
+  void on_backlog(bool full) override;
 
  private:
   struct Arrived {

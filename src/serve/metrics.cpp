@@ -41,6 +41,7 @@ void add_engine_counters(PrometheusText& out, const EngineStats& s, const Labels
   };
   one("vllm:num_requests_running", "gauge", "Sequences being decoded or prefilled", count(s.running));
   one("vllm:num_requests_waiting", "gauge", "Requests waiting for a place in the batch", count(s.waiting));
+  one("cheetah_sequences_paused", "gauge", "Sequences that wait for their client to read", count(s.paused));
   one("vllm:num_requests_swapped", "gauge", "Sequences whose pages lie in host memory", count(s.swapped));
   one("vllm:kv_cache_usage_perc", "gauge", "Share of KV pages held by requests, 0 to 1", s.kv_occupancy);
   one("vllm:prefix_cache_queries_total", "counter", "Prompt tokens looked up in the prefix cache",
@@ -131,6 +132,8 @@ void add_http(PrometheusText& out, const ServerCounters& c) {
   };
   one("cheetah_client_disconnects_total", "counter", "Clients that left before their answer was complete",
       count(c.disconnects.load()));
+  one("cheetah_stream_pauses_total", "counter", "Times that the engine waited for a stream's slow reader",
+      count(c.paused_streams.load()));
   one("cheetah_http_received_bytes_total", "counter", "Bytes of requests", count(c.bytes_in.load()));
   one("cheetah_http_sent_bytes_total", "counter", "Bytes of responses", count(c.bytes_out.load()));
   one("cheetah_http_connections", "gauge", "Open connections", count(c.connections.load()));
@@ -224,6 +227,7 @@ Json stats_json(const ServerNumbers& n, const ServerCounters& c) {
           {"running", s.running},
           {"waiting", s.waiting},
           {"swapped", s.swapped},
+          {"paused", s.paused},
           {"pages_total", s.pages_total},
           {"pages_free", s.pages_free},
           {"pages_cached", s.pages_cached},

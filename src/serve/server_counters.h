@@ -18,7 +18,8 @@ struct ServerCounters {
 
   std::array<std::array<Count, kStatusClasses>, kMaxRoutes> responses{};  // the last row: no route
   std::array<Count, kRejectionNames.size()> rejections{};
-  Count disconnects = 0;  // of clients whose request was still running
+  Count disconnects = 0;     // of clients whose request was still running
+  Count paused_streams = 0;  // times that a stream's reader fell behind and the engine waited for it
   Count bytes_in = 0, bytes_out = 0;
   std::atomic<int64_t> connections = 0;
   std::atomic<int64_t> parsing = 0;         // bodies in the hands of a parser

@@ -81,7 +81,7 @@ class Planner {
 
   void plan_decode(int64_t index) {
     const RunningSequence& sequence = running(index);
-    if (gone(index) || !sequence.decoding || sequence.whole || tokens_left_ == 0) return;
+    if (gone(index) || sequence.paused || !sequence.decoding || sequence.whole || tokens_left_ == 0) return;
     const int64_t pages = pages_for(sequence, 1);
     if (!make_room(pages, sequence.rank)) return;
     free_pages_ -= pages;
@@ -91,8 +91,8 @@ class Planner {
   // False: no prompt further back gets its turn in this step.
   bool plan_prefill(int64_t index) {
     const RunningSequence& sequence = running(index);
-    if (gone(index) || (sequence.decoding && !sequence.whole)) return true;
-    const int64_t tokens = chunk(sequence.pending, sequence.computed, sequence.max_chunk, sequence.whole);
+    if (gone(index) || sequence.paused || (sequence.decoding && !sequence.whole)) return true;
+    int64_t tokens = chunk(sequence.pending, sequence.computed, sequence.max_chunk, sequence.whole);
     if (tokens == 0) return false;
     tokens = fitting(sequence, tokens, free_pages_);
     const int64_t pages = pages_for(sequence, tokens);
@@ -142,17 +142,26 @@ class Planner {
 
   // The cheapest page to win back, from the lowest priority first. `below_priority`: only from lower ones,
   // but then also from those that have their turn in this plan.
-  std::optional<int64_t> choose_victim(const Rank& rank, std::optional<int> below_priority) const {
+  // Who is paused loses nothing by it and goes before all others, where it is pages that are wanted.
+  std::optional<int64_t> choose_victim(const Rank& rank, std::optional<int> below_priority,
+                                       bool pages_wanted) const {
     std::optional<int64_t> best;
     for (const int64_t index : plan_.running_order) {
       const RunningSequence& sequence = running(index);
-      if (gone(index) || sequence.rank <= rank) continue;
+      if (gone(index)) continue;
+      if (sequence.paused) {
+        if (!pages_wanted || sequence.freed_pages == 0) continue;
+        if (!best || better_victim(sequence, running(*best))) best = index;
+        continue;
+      }
+      if (sequence.rank <= rank) continue;
       if (below_priority ? sequence.priority <= *below_priority : is_planned(index)) continue;
       if (!best || better_victim(sequence, running(*best))) best = index;
     }
     return best;
   }
   bool better_victim(const RunningSequence& a, const RunningSequence& b) const {
+    if (a.paused != b.paused) return a.paused;
     if (a.priority != b.priority) return a.priority > b.priority;
     const double cost_a = loss_per_page(a), cost_b = loss_per_page(b);
     if (cost_a != cost_b) return cost_a < cost_b;
@@ -230,10 +239,11 @@ class Planner {
     int64_t tokens = chunk(pending, sequence.cached, sequence.max_chunk, sequence.whole);
     if (tokens == 0 && continuous()) return HoldReason::kTokensSpent;
     while (num_running_ + sequence.num_sequences > config_.max_sequences)
-      if (!give_way(sequence)) return HoldReason::kSequencesFull;
-    while (free_pages_ - sequence.new_pages < reserve())
-      if (!give_way(sequence)) return HoldReason::kPagesShort;
-    free_pages_ -= sequence.new_pages;
+      if (!give_way(sequence, false)) return HoldReason::kSequencesFull;
+    tokens = fitting(sequence, tokens, free_pages_ - reserve());
+    while (free_pages_ - pages_for(sequence, tokens) < reserve())
+      if (!give_way(sequence, true)) return HoldReason::kPagesShort;
+    free_pages_ -= pages_for(sequence, tokens);
     num_running_ += sequence.num_sequences;
     take(plan_.admissions, index, tokens, sequence.cached);
     return HoldReason::kNone;
@@ -242,9 +252,10 @@ class Planner {
   // Pages left to those already running, so that a newcomer does not push them out at once.
   int64_t reserve() const { return num_running_ * (config_.full_groups + config_.window_groups); }
 
-  bool give_way(const WaitingSequence& sequence) {
-    const auto victim = choose_victim(sequence.rank, sequence.priority);
-    if (victim) preempt(*victim, PreemptReason::kHigherPriority);
+  bool give_way(const WaitingSequence& sequence, bool pages_wanted) {
+    const auto victim = choose_victim(sequence.rank, sequence.priority, pages_wanted);
+    if (victim)
+      preempt(*victim, running(*victim).paused ? PreemptReason::kPagesShort : PreemptReason::kHigherPriority);
     return victim.has_value();
   }
 

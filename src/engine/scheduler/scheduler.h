@@ -40,6 +40,7 @@ struct RunningSequence {
   int64_t freed_pages = 0;    // that preempting it gives back
   int64_t copied_pages = 0;   // it writes next and shares
   int64_t num_sequences = 1;  // it counts as: more while its other choices wait for its prompt
+  bool paused = false;        // takes no part, counts as none, and its pages are the first to go
   int64_t max_chunk = 0;      // 0: any
   bool whole = false;         // pending must be computed in one step
 };
@@ -63,8 +64,8 @@ struct SchedulerConfig {
   int64_t max_sequences = 64;
   int64_t max_batch_tokens = 2048;
   int64_t page_tokens = 16;
-  double step_target_s = 0.05;
   int64_t full_groups = 1, window_groups = 0;  // of layers, each with pages of its own
+  double step_target_s = 0.05;
   double batch_delay_s = 0.01;  // kDynamic
   double swap_page_s = 20e-6;   // to copy one page out and in again
 };

@@ -22,6 +22,7 @@ class PlainStream final : public ByteStream {
     socket_.async_write_some(asio::buffer(data, size), std::move(done));
   }
   Socket& socket() override { return socket_; }
+  bool is_plain() const override { return true; }
 
  private:
   Socket socket_;
@@ -40,12 +41,17 @@ class TlsStream final : public ByteStream {
     stream_.async_write_some(asio::buffer(data, size), std::move(done));
   }
   Socket& socket() override { return stream_.next_layer(); }
+  bool is_plain() const override { return false; }
 
  private:
   ssl::stream<Socket> stream_;
 };
 
 }  // namespace
+
+void ByteStream::wait_for_error(std::function<void()> broken) {
+  socket().async_wait(Socket::wait_error, [done = std::move(broken)](const ErrorCode&) { done(); });
+}
 
 // Under TLS no closing alert is sent: HTTP's own framing tells the client where a response ends.
 void ByteStream::shutdown_send() {

@@ -23,7 +23,10 @@ class ByteStream {
   virtual void read_some(char* data, size_t size, Done done) = 0;
   virtual void write_some(const char* data, size_t size, Done done) = 0;
   virtual Socket& socket() = 0;
+  virtual bool is_plain() const = 0;
 
+  // Calls back when the connection breaks, or is closed here.
+  void wait_for_error(std::function<void()> broken);
   void shutdown_send();  // the peer reads what was sent and then an end
   void close();
 };

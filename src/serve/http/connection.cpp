@@ -57,11 +57,24 @@ void Connection::on_read(const ByteStream::ErrorCode& error, size_t count) {
   read();
 }
 
-// A client that only stopped sending still gets the response that is already complete.
+// A client that only stopped sending still gets its response. (The end of a TLS stream ends both ways.)
 void Connection::on_read_end(bool orderly) {
-  if (!orderly || phase_ != Phase::kRunning || !exchange_->finished_) return close();
-  close_after_ = true;
+  if (!orderly || phase_ != Phase::kRunning) return close();
   read_ended_ = true;
+  if (exchange_->finished_) return;
+  const bool can_be_asked = exchange_->begun_ || exchange_->chunks_;
+  if (!stream_->is_plain() || !can_be_asked) return close();
+  answer_half_closed();
+}
+
+// TCP tells us the same of a client that reads on and of one that left, until we send something: the latter's
+// system answers with a reset. A stream soon sends; otherwise an interim response, which every HTTP/1.1
+// client skips, is the question.
+void Connection::answer_half_closed() {
+  stream_->wait_for_error([self = shared_from_this()] { self->close(); });
+  if (exchange_->begun_) return;
+  send("HTTP/1.1 100 Continue\r\n\r\n");
+  flush();
 }
 
 void Connection::process() {
@@ -196,8 +209,8 @@ void Connection::send(std::string_view bytes) {
 
 void Connection::flush() {
   if (write_pending_ || phase_ == Phase::kClosed) {
-    if (std::ssize(out_) > setting_.limits.unsent_bytes && exchange_ && !exchange_->finished_) close();
-    return;
+    if (std::ssize(out_) > setting_.limits.unsent_bytes && exchange_ && !exchange_->finished_) return close();
+    return watch_backlog();
   }
   if (out_.empty()) {
     if (exchange_ && exchange_->finished_) end_exchange();
@@ -228,7 +241,18 @@ void Connection::on_written(const ByteStream::ErrorCode& error, size_t count) {
   }
   write_pending_ = false;
   if (writing_.capacity() > 64 << 10) std::string().swap(writing_);
+  watch_backlog();
   flush();
+}
+
+// Whoever answers is told when too much waits here, and when half of that is gone.
+void Connection::watch_backlog() {
+  if (!exchange_ || !exchange_->listener_) return;
+  const int64_t most = setting_.limits.pause_bytes;
+  const bool full = std::ssize(out_) > (backlogged_ ? most / 2 : most);
+  if (full == backlogged_) return;
+  backlogged_ = full;
+  std::shared_ptr(exchange_->listener_)->on_backlog(full);
 }
 
 // The response is on its way in full: the next request, or the end.
@@ -237,9 +261,11 @@ void Connection::end_exchange() {
   const auto exchange = std::move(exchange_);
   exchange->detach();
   if (close_after_ || winding_down_) return linger();
+  backlogged_ = false;
   phase_ = Phase::kIdle;
   phase_start_ = now();
   process();
+  if (read_ended_ && phase_ <= Phase::kBody) return close();
   read();
 }
 

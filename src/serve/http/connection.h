@@ -37,6 +37,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read();
   void on_read(const ByteStream::ErrorCode& error, size_t count);
   void on_read_end(bool orderly);
+  void answer_half_closed();
   void process();
   bool parse();
   bool on_head();
@@ -50,6 +51,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send(std::string_view bytes);
   void flush();
   void on_written(const ByteStream::ErrorCode& error, size_t count);
+  void watch_backlog();
   void end_exchange();
   void linger();
   void record(bool cut_off);
@@ -75,6 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string writing_;  // being written
   size_t written_ = 0;
   bool write_pending_ = false;
+  bool backlogged_ = false;  // the listener was told
   ServeTime last_progress_;
 };
 

@@ -19,6 +19,8 @@ class ExchangeListener {
   virtual ~ExchangeListener() = default;
   virtual void on_gone() = 0;  // the client left, or reads too slowly: nothing more can be sent
   virtual void on_tick(ServeTime now) = 0;
+  // The client reads more slowly than it is written to, or no longer does.
+  virtual void on_backlog([[maybe_unused]] bool full) {}
 };
 
 // What became of a request, for logs and metrics.

@@ -129,6 +129,8 @@ struct HttpServer::State {
     ++per_address[address];
     handler.on_connections(++num_open);
     socket.set_option(tcp::no_delay(true), error);
+    if (config.limits.socket_bytes > 0)
+      socket.set_option(tcp::socket::send_buffer_size(static_cast<int>(config.limits.socket_bytes)), error);
     auto stream = tls ? make_tls_stream(std::move(socket), *tls) : make_plain_stream(std::move(socket));
     auto shared = std::make_shared<std::unique_ptr<ByteStream>>(std::move(stream));  // std::function copies
     threads[turn]->run([this, shared, address, turn] { open(std::move(*shared), address, turn); });

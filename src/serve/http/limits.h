@@ -12,7 +12,9 @@ struct HttpLimits {
   int64_t body_bytes = 16 << 20;
   int64_t chunks = 65'536;
   int64_t pipelined_bytes = 64 << 10;  // read ahead while a request runs
-  int64_t unsent_bytes = 4 << 20;      // of a stream whose reader is slower than the model
+  int64_t pause_bytes = 64 << 10;      // unsent of a stream: the model waits until half of it is sent
+  int64_t unsent_bytes = 4 << 20;      // of a stream whose reader is slower than the model: the end
+  int64_t socket_bytes = 0;            // the system's buffer for what a client has not taken; 0: as it likes
 
   std::chrono::milliseconds header_time{10'000};
   std::chrono::milliseconds request_time{60'000};  // from the first byte to the last of the body
