@@ -9,6 +9,7 @@
 #include "serve/api_run.h"
 #include "serve/backend.h"
 #include "serve/http/exchange.h"
+#include "serve/idempotency.h"
 #include "serve/metrics.h"
 #include "serve/routes.h"
 
@@ -41,6 +42,7 @@ class Service final : public HttpHandler {
   std::optional<ApiError> check_state() const;
   HttpResponse preflight(const HttpRequest& request) const;
   std::shared_ptr<Tenant> tenant_of(const HttpRequest& request) const;
+  std::optional<ApiError> claim_key(const std::string& key, const HttpRequest& request);
 
   void run_api(const Route& route, HttpRequest&& request, std::shared_ptr<Exchange> exchange);
   void cancel_run(const HttpRequest& request, const std::string& id, std::shared_ptr<Exchange> exchange);
@@ -60,6 +62,7 @@ class Service final : public HttpHandler {
   double start_unix_s_;
   std::vector<NetworkThread*> threads_;
   std::map<const NetworkThread*, Runs> runs_;  // each entry is its thread's alone
+  IdempotencyKeys idempotency_;
   std::function<void(const ApiRun&)> observer_;
 };
 

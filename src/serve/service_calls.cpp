@@ -59,6 +59,14 @@ Json model_json(const ApiServices& services, const std::string& name) {
             {"n_ctx_train", services.model.traits().max_positions}}}};
 }
 
+constexpr size_t kMaxKeyBytes = 255;
+
+// "" without the header. Tenants do not share keys.
+std::string idempotency_key(const HttpRequest& request, const Tenant& tenant) {
+  const std::string* given = request.find("idempotency-key");
+  return given == nullptr || given->empty() ? "" : tenant.name() + "\n" + *given;
+}
+
 bool names_run(std::string_view wanted, std::string_view id) {
   if (wanted == id) return true;  // or the id of the answer: chatcmpl-ID, resp_ID …
   return wanted.size() > id.size() + 1 && wanted.ends_with(id) &&
@@ -89,18 +97,24 @@ void Service::run_api(const Route& route, HttpRequest&& request, std::shared_ptr
                                                .message = "too many requests arrive at once: try again later",
                                                .code = "overloaded",
                                                .retry_after_s = 1});
-  if (!tenant->try_acquire())
+  const std::string key = idempotency_key(request, *tenant);
+  if (const auto conflict = claim_key(key, request)) return refuse_call(Rejection::kBadRequest, *conflict);
+  if (!tenant->try_acquire()) {
+    if (!key.empty()) idempotency_.end(key, false);
     return refuse_call(Rejection::kConcurrency,
                        {.status = 429,
                         .message = "this key runs as many requests at once as it may",
                         .code = "concurrency_limit_exceeded",
                         .retry_after_s = 1});
+  }
   HttpResponse fixed;
   add_fixed_headers(request, fixed);
   fixed.headers.push_back({"x-request-id", request.id});
   if (route.style == ApiStyle::kAnthropic) fixed.headers.push_back({"request-id", request.id});
   Runs& runs = runs_.at(&exchange->thread());
-  const auto ended = [this, &runs](ApiRun& run) {
+  const auto ended = [this, &runs, key](ApiRun& run) {
+    const RunSummary& summary = run.summary();
+    if (!key.empty()) idempotency_.end(key, summary.status == 200 && summary.finish != "cancelled");
     const auto [begin, end] = runs.equal_range(run.id());
     for (auto it = begin; it != end; ++it)
       if (it->second.lock().get() == &run) {
@@ -114,6 +128,23 @@ void Service::run_api(const Route& route, HttpRequest&& request, std::shared_ptr
       exchange);
   runs.emplace(run->id(), run);
   run->start();
+}
+
+// Null: there is no key, or it is this request's from now on.
+std::optional<ApiError> Service::claim_key(const std::string& key, const HttpRequest& request) {
+  using Verdict = IdempotencyKeys::Verdict;
+  if (key.empty()) return std::nullopt;
+  if (request.find("idempotency-key")->size() > kMaxKeyBytes)
+    return ApiError{.status = 400,
+                    .message = format("an idempotency key has at most {} bytes", kMaxKeyBytes),
+                    .code = "invalid_idempotency_key"};
+  const auto verdict =
+      idempotency_.begin(key, request.target + "\n" + request.body, std::chrono::steady_clock::now());
+  if (verdict == Verdict::kNew) return std::nullopt;
+  const char* why = verdict == Verdict::kRuns       ? "the request with this idempotency key still runs"
+                    : verdict == Verdict::kAnswered ? "the request with this idempotency key was answered"
+                                                    : "this idempotency key belongs to another request";
+  return ApiError{.status = 409, .message = why, .code = "idempotency_conflict"};
 }
 
 void Service::cancel_run(const HttpRequest& request, const std::string& id,
