@@ -10,24 +10,36 @@
 namespace cheetah::lab {
 namespace {
 
-std::vector<double> ratios(std::span<const double> numerator, std::span<const double> denominator) {
-  CHEETAH_ASSERT(numerator.size() == denominator.size(), "ratios are taken round by round");
-  std::vector<double> out;
-  for (size_t i = 0; i < numerator.size(); ++i) out.push_back(numerator[i] / denominator[i]);
-  return out;
+constexpr double kUndisturbed = 0.1;  // the quantile of a CPU's times that stands for all
+
+struct Rounds {
+  std::vector<double> numerator, denominator;
+};
+
+double estimate(const Rounds& rounds, Domain domain) {
+  if (domain == Domain::kCpu)
+    return quantile(rounds.numerator, kUndisturbed) / quantile(rounds.denominator, kUndisturbed);
+  std::vector<double> ratios;
+  for (size_t i = 0; i < rounds.numerator.size(); ++i)
+    ratios.push_back(rounds.numerator[i] / rounds.denominator[i]);
+  return median(ratios);
 }
 
-// Medians of resampled rounds, sorted.
-std::vector<double> bootstrap_medians(std::span<const double> values) {
+// Estimates from resampled rounds.
+std::vector<double> bootstrap(const Rounds& rounds, Domain domain) {
   constexpr int kResamples = 400;
   Philox random(1);
-  std::vector<double> medians, draw(values.size());
+  std::vector<double> estimates;
+  Rounds draw = rounds;
   for (int i = 0; i < kResamples; ++i) {
-    for (double& each : draw) each = values[random.next_u32() % values.size()];
-    medians.push_back(median(draw));
+    for (size_t j = 0; j < rounds.numerator.size(); ++j) {
+      const size_t picked = random.next_u32() % rounds.numerator.size();
+      draw.numerator[j] = rounds.numerator[picked];
+      draw.denominator[j] = rounds.denominator[picked];
+    }
+    estimates.push_back(estimate(draw, domain));
   }
-  std::ranges::sort(medians);
-  return medians;
+  return estimates;
 }
 
 }  // namespace
@@ -52,15 +64,19 @@ bool ExperimentResult::has_wrong() const {
   return false;
 }
 
-Speedup ratio_of(std::span<const double> numerator, std::span<const double> denominator) {
-  const std::vector<double> values = ratios(numerator, denominator);
-  if (values.empty()) return {};
-  const std::vector<double> medians = bootstrap_medians(values);
-  return {.ratio = median(values), .low = quantile(medians, 0.025), .high = quantile(medians, 0.975)};
+Speedup ratio_of(std::span<const double> numerator, std::span<const double> denominator, Domain domain) {
+  CHEETAH_ASSERT(numerator.size() == denominator.size(), "ratios are taken round by round");
+  if (numerator.empty()) return {};
+  const Rounds rounds{.numerator = {numerator.begin(), numerator.end()},
+                      .denominator = {denominator.begin(), denominator.end()}};
+  const std::vector<double> estimates = bootstrap(rounds, domain);
+  return {.ratio = estimate(rounds, domain),
+          .low = quantile(estimates, 0.025),
+          .high = quantile(estimates, 0.975)};
 }
 
-double detectable_effect(std::span<const double> a, std::span<const double> a_again) {
-  const Speedup same = ratio_of(a, a_again);
+double detectable_effect(std::span<const double> a, std::span<const double> a_again, Domain domain) {
+  const Speedup same = ratio_of(a, a_again, domain);
   return std::max(std::abs(same.high - 1), std::abs(1 - same.low));
 }
 
@@ -86,13 +102,16 @@ VariantResult judge(const MeasuredVariant& variant, const Baseline& baseline, Do
   result.num_samples = static_cast<int>(variant.seconds.size());
   result.num_rejected = static_cast<int>(
       std::ranges::count_if(variant.seconds, [&](double s) { return s < floor_margin(domain) * floor_s; }));
-  result.median_s = median(variant.seconds);
+  result.median_s = quantile(variant.seconds, domain == Domain::kCpu ? kUndisturbed : 0.5);
   result.spread = relative_spread(variant.seconds);
   result.roof_share = result.median_s > 0 ? floor_s / result.median_s : 0;
-  std::vector<double> both;  // the baseline's two samples a round, averaged
-  for (size_t i = 0; i < baseline.a.size(); ++i) both.push_back((baseline.a[i] + baseline.a_again[i]) / 2);
-  result.speedup = ratio_of(both, variant.seconds);
-  const double band = std::max(least_band(domain), detectable_effect(baseline.a, baseline.a_again));
+  std::vector<double> both;  // the baseline's two samples a round: their mean, or on a CPU the less disturbed
+  for (size_t i = 0; i < baseline.a.size(); ++i) {
+    const double a = baseline.a[i], again = baseline.a_again[i];
+    both.push_back(domain == Domain::kCpu ? std::min(a, again) : (a + again) / 2);
+  }
+  result.speedup = ratio_of(both, variant.seconds, domain);
+  const double band = std::max(least_band(domain), detectable_effect(baseline.a, baseline.a_again, domain));
   result.verdict = verdict_of(result.speedup, band);
   if (2 * result.num_rejected > result.num_samples) result.verdict = Verdict::kImpossible;
   return result;

@@ -13,12 +13,14 @@ struct Samples {
   std::vector<double> seconds;  // one a round
 };
 
-// Median and 95 % confidence interval of the rounds' ratios numerator/denominator; a bootstrap with a fixed
-// seed, so that the same samples give the same answer.
-Speedup ratio_of(std::span<const double> numerator, std::span<const double> denominator);
+// A ratio numerator/denominator over rounds with its 95 % confidence interval; a bootstrap with a fixed seed,
+// so that the same samples give the same answer. On a GPU, which has one program at a time, the median of the
+// rounds' ratios: what a round shares drops out. On a CPU others come and go within a round and only ever add
+// time: the ratio of the lowest deciles, which are of rounds that were left alone.
+Speedup ratio_of(std::span<const double> numerator, std::span<const double> denominator, Domain domain);
 
 // The least effect that the A/A pairs allow to be called real: how far the interval of A/A' reaches from 1.
-double detectable_effect(std::span<const double> a, std::span<const double> a_again);
+double detectable_effect(std::span<const double> a, std::span<const double> a_again, Domain domain);
 
 // Neutral unless the ratio is outside 1 ± band and the whole interval is on the same side.
 Verdict verdict_of(const Speedup& speedup, double band);

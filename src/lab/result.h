@@ -29,7 +29,7 @@ struct VariantResult {
   std::string name = {};
   Verdict verdict = Verdict::kSkipped;
   std::string note = {};  // what was wrong, why it was skipped
-  double median_s = 0;    // of one launch
+  double median_s = 0;    // of one launch; on a CPU the lowest decile: see decide.h
   double spread = 0;      // half the interquartile range over the median
   int num_samples = 0;
   int num_rejected = 0;  // samples under the roof's floor

@@ -23,13 +23,17 @@ double seconds_since(Clock::time_point start) {
 struct Effort {
   double sample_s = 0;  // of one sample, about
   double most_s = 0;    // of all rounds
-  int least_rounds = 0, most_rounds = 0;
+  double patience = 1;  // times most_s on a machine that is not quiet
+  int least_rounds = 10, most_rounds = 0;
 };
 
 Effort effort_of(const Experiment& experiment, bool quick) {
-  const double sample_s = experiment.domain == Domain::kCuda ? 200e-6 : quick ? 0.5e-3 : 1e-3;
-  if (quick) return {.sample_s = sample_s, .most_s = 0.5, .least_rounds = 7, .most_rounds = 31};
-  return {.sample_s = sample_s, .most_s = 1.5, .least_rounds = 11, .most_rounds = 61};
+  if (experiment.domain == Domain::kCuda)
+    return {.sample_s = 200e-6, .most_s = quick ? 0.2 : 0.5, .most_rounds = quick ? 40 : 100};
+  return {.sample_s = quick ? 0.5e-3 : 1e-3,
+          .most_s = quick ? 0.5 : 1.5,
+          .patience = 4,
+          .most_rounds = quick ? 160 : 240};
 }
 
 // One size of an experiment on its way from inputs to verdicts.
@@ -115,7 +119,10 @@ class SizeRun {
     const Clock::time_point start = Clock::now();
     int round = 0;
     for (; round < effort.most_rounds; ++round) {
-      if (round >= effort.least_rounds && (seconds_since(start) > effort.most_s || is_settled(round))) break;
+      const double spent_s = seconds_since(start);
+      if (round >= effort.least_rounds && (spent_s > effort.most_s || is_settled(round)) &&
+          (spent_s > effort.patience * effort.most_s || !is_disturbed(round)))
+        break;
       for (size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.next_u32() % i]);
       for (const size_t entry : order_) times_[entry].push_back(watches[entry % variants.size()].sample());
     }
@@ -129,15 +136,21 @@ class SizeRun {
     if (round % 5 != 0) return false;
     const double enough = least_band(experiment_.domain) / 4;
     return std::ranges::all_of(times_, [&](const std::vector<double>& times) {
-      const Speedup ratio = ratio_of(times_.back(), times);
+      const Speedup ratio = ratio_of(times_.back(), times, experiment_.domain);
       return ratio.high - ratio.low < enough * ratio.ratio;
     });
+  }
+
+  // The baseline differs from itself by more than anybody should care about: longer may help.
+  bool is_disturbed(int round) const {
+    return round % 5 != 0 || detectable_effect(times_.front(), times_.back(), experiment_.domain) >
+                                 least_band(experiment_.domain);
   }
 
   void judge_all(Roofs& roofs) {
     if (measured_.empty()) return;
     const Baseline baseline{.a = times_.front(), .a_again = times_.back()};
-    result_.detectable = detectable_effect(baseline.a, baseline.a_again);
+    result_.detectable = detectable_effect(baseline.a, baseline.a_again, experiment_.domain);
     for (size_t i = 0; i < measured_.size(); ++i) {
       const int variant = measured_[i];
       if (!usable(variant)) continue;  // it was wrong in the second check

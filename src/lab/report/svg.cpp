@@ -10,7 +10,8 @@ namespace {
 
 constexpr double kWidth = 720;
 
-// Powers of ten, or of two where the range is short: values to pixels on a logarithmic axis.
+// Values to pixels on a logarithmic axis; ticks at 1, 2 and 5, or at powers of ten where there are many of
+// those.
 struct LogScale {
   double low = 1, high = 10, from = 0, to = 1;
   double at(double value) const {
@@ -18,11 +19,11 @@ struct LogScale {
   }
   std::vector<double> ticks() const {
     std::vector<double> out;
-    const double decades = std::log10(high / low);
-    const double step = decades > 2.5 ? 10 : decades > 0.8 ? 2 : std::sqrt(2.0);
-    const double first = std::ceil(std::log(low) / std::log(step) - 1e-9);
-    for (double power = first; std::pow(step, power) <= high * (1 + 1e-9) && out.size() < 24; ++power)
-      out.push_back(std::pow(step, power));
+    const bool sparse = std::log10(high / low) > 4;
+    const std::vector<double> steps = sparse ? std::vector<double>{1} : std::vector<double>{1, 2, 5};
+    for (double power = std::floor(std::log10(low)); power <= std::log10(high); ++power)
+      for (const double step : steps)
+        if (const double tick = step * std::pow(10, power); tick >= low && tick <= high) out.push_back(tick);
     return out;
   }
 };
@@ -82,8 +83,9 @@ std::string drawn(const Line& line, size_t index, const Frame& f) {
   }
   if (line.roof) {
     const auto& [x, y] = line.points.back();
-    return format(R"(<path class="roof" d="{}"/><text class="tick" x="{:.1f}" y="{:.1f}">{}</text>)", path,
-                  f.x.at(x) + 4, f.y.at(y) + 4, escape_markup(line.name));
+    return format(
+        R"(<path class="roof" d="{}"/><text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)",
+        path, f.x.at(x), f.y.at(y) - 5, escape_markup(line.name));
   }
   return line.dots ? out : format(R"(<path class="line s{}" d="{}"/>)", index % 8, path) + out;
 }
