@@ -1,104 +1,16 @@
 #include "serve/server.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
-
-#include <thread>
-
-#include "base/format.h"
-#include "base/json.h"
-#include "serve/api/api_fixture.h"
-#include "serve/http/test_client.h"
 #include "serve/routes.h"
+#include "serve/server_fixture.h"
 
 namespace cheetah {
 namespace {
 
 using std::chrono::milliseconds;
-
-ServerConfig quiet() {
-  ServerConfig config;
-  config.listen.port = 0;
-  config.log.level = LogLevel::kOff;
-  config.version = "1.2.3";
-  return config;
-}
-
-EngineConfig small_engine() {
-  EngineConfig config;
-  config.threads = 1;
-  config.max_context = 512;
-  config.max_sequences = 8;
-  config.max_queue = 64;
-  config.kv_bytes = 8 << 20;
-  return config;
-}
-
-// A server with a real engine behind it.
-struct Fixture {
-  explicit Fixture(const ServerConfig& config = quiet(), const EngineConfig& engine_config = small_engine())
-      : server(config), engine(small_model(), engine_config) {
-    server.serve(engine, small_services());
-  }
-  ~Fixture() { server.stop(); }
-  Json stats() {
-    TestClient client(server.port());
-    return Json::parse(client.ask("GET /v1/stats HTTP/1.1\r\nHost: localhost\r\n\r\n").body);
-  }
-  // Nothing runs, nothing waits, every page is free or only cached.
-  bool clean() {
-    const Json s = stats();
-    return s["running"] == 0 && s["waiting"] == 0 && s["in_flight"] == 0 && s["parsing"] == 0 &&
-           s["pages_free"].get<int64_t>() + s["pages_cached"].get<int64_t>() == s["pages_total"];
-  }
-  Server server;
-  Engine engine;
-};
-
-template <class Condition>
-bool eventually(Condition condition) {
-  const auto end = std::chrono::steady_clock::now() + TestClient::kPatience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return true;
-}
-
-std::string get(const std::string& path, const std::string& headers = "") {
-  return format("GET {} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", path, headers);
-}
-
-std::string post(const std::string& path, const Json& body, const std::string& headers = "") {
-  const std::string text = dump_json(body);
-  return format(
-      "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{}Content-Length: "
-      "{}\r\n\r\n{}",
-      path, headers, text.size(), text);
-}
-
-Json completion(int64_t tokens, bool stream = false) {
-  return {{"model", "cub"},   {"prompt", "Once upon a time"}, {"max_tokens", tokens},
-          {"temperature", 0}, {"ignore_eos", true},           {"stream", stream}};
-}
-
-std::string code_of(const TestResponse& response) {
-  const Json body = Json::parse(response.body, nullptr, false);
-  return body.is_object() && body.contains("error") ? body["error"].value("code", "") : "";
-}
-
-// The text of the chunks of a stream.
-std::string streamed_text(const std::string& body) {
-  std::string text;
-  for (size_t at = 0; (at = body.find("data: {", at)) != std::string::npos;) {
-    const size_t end = body.find("\n\n", at);
-    const Json chunk = Json::parse(body.substr(at + 6, end - at - 6));
-    if (!chunk["choices"].empty()) text += chunk["choices"][0]["text"].get<std::string>();
-    at = end;
-  }
-  return text;
-}
+using Fixture = ServerFixture;
 
 TEST(Server, StreamsTheTextItAnswersWhole) {
   Fixture f;
@@ -140,117 +52,6 @@ TEST(Server, AnswersOldClientsWithoutChunks) {
   const std::string all = client.read_all();
   EXPECT_EQ(all.find("transfer-encoding"), std::string::npos);
   EXPECT_TRUE(all.ends_with("data: [DONE]\n\n")) << all;
-}
-
-TEST(Server, CancelsWhatADisconnectedClientWanted) {
-  Fixture f;
-  for (const bool stream : {false, true}) {
-    {
-      TestClient client(f.server.port());
-      client.send(post("/v1/completions", completion(400, stream)));
-      EXPECT_TRUE(eventually([&] { return f.stats()["running"] == 1 || f.stats()["finished_length"] > 0; }));
-      if (stream) {
-        EXPECT_TRUE(client.read_until("data: {"));
-      }
-    }
-    EXPECT_TRUE(eventually([&] { return f.clean(); }));
-  }
-}
-
-TEST(Server, AClientThatOnlyStoppedSendingGetsItsAnswer) {
-  Fixture f;
-  TestClient whole(f.server.port());
-  const TestResponse expected = whole.ask(post("/v1/completions", completion(60)));
-  for (const bool stream : {false, true}) {
-    TestClient client(f.server.port());
-    client.send(post("/v1/completions", completion(60, stream)));
-    client.shutdown_send();
-    std::string all = client.read_all();
-    if (const size_t final = all.rfind("HTTP/1.1 "); final != std::string::npos) all.erase(0, final);
-    EXPECT_TRUE(all.starts_with("HTTP/1.1 200")) << all;
-    if (stream)
-      EXPECT_NE(all.find("data: [DONE]"), std::string::npos) << all;
-    else
-      EXPECT_EQ(Json::parse(all.substr(all.find("\r\n\r\n")))["choices"],
-                Json::parse(expected.body)["choices"]);
-  }
-  EXPECT_TRUE(eventually([&] { return f.clean(); }));
-}
-
-TEST(Server, AStreamWaitsForItsSlowReaderWhileOthersGoOn) {
-  ServerConfig config = quiet();
-  config.listen.limits.pause_bytes = 4096;
-  config.listen.limits.socket_bytes = 4096;
-  Fixture f(config);
-  TestClient other(f.server.port());
-  Json wanted = completion(400, true);
-  const TestResponse expected = other.ask(post("/v1/completions", completion(400)));
-  wanted["logprobs"] = 5;
-  TestClient slow(f.server.port(), 4096);
-  slow.send(post("/v1/completions", wanted));
-  EXPECT_TRUE(eventually([&] { return f.stats()["paused"] == 1; }));
-  EXPECT_EQ(other.ask(post("/v1/completions", completion(20))).status, 200) << "its place is free";
-  EXPECT_EQ(f.stats()["paused"], 1) << "and it still waits";
-  const std::string text = streamed_text(slow.read_response().body);
-  EXPECT_EQ(text, Json::parse(expected.body)["choices"][0]["text"].get<std::string>());
-  EXPECT_TRUE(eventually([&] { return f.clean(); }));
-}
-
-TEST(Server, AReaderThatTakesNothingIsCutOff) {
-  ServerConfig config = quiet();
-  config.listen.limits.pause_bytes = 4096;
-  config.listen.limits.socket_bytes = 4096;
-  config.listen.limits.write_stall = milliseconds(200);
-  Fixture f(config);
-  Json wanted = completion(400, true);
-  wanted["logprobs"] = 5;
-  TestClient slow(f.server.port(), 4096);
-  slow.send(post("/v1/completions", wanted));
-  EXPECT_TRUE(eventually([&] { return f.stats()["disconnects"] == 1; }));
-  EXPECT_TRUE(eventually([&] { return f.clean(); }));
-}
-
-TEST(Server, ARequestSentAgainUnderItsKeyIsNotComputedAgain) {
-  Fixture f;
-  const std::string key = "Idempotency-Key: k1\r\n";
-  TestClient client(f.server.port());
-  EXPECT_EQ(client.ask(post("/v1/completions", completion(4), key)).status, 200);
-  const int64_t generated = f.stats()["generated_tokens"];
-  const TestResponse again = client.ask(post("/v1/completions", completion(4), key));
-  EXPECT_EQ(again.status, 409);
-  EXPECT_EQ(code_of(again), "idempotency_conflict");
-  const TestResponse other = client.ask(post("/v1/completions", completion(5), key));
-  EXPECT_EQ(other.status, 409);
-  EXPECT_NE(other.body.find("another request"), std::string::npos);
-  EXPECT_EQ(f.stats()["generated_tokens"], generated);
-  EXPECT_EQ(client.ask(post("/v1/completions", Json{{"model", "cub"}}, "Idempotency-Key: k2\r\n")).status,
-            400);
-  EXPECT_EQ(client.ask(post("/v1/completions", completion(4), "Idempotency-Key: k2\r\n")).status, 200)
-      << "what was refused may be sent again";
-}
-
-TEST(Server, CancelsByIdForTheSameTenantOnly) {
-  ServerConfig config = quiet();
-  config.keys = ApiKeys::parse("one first-key\ntwo second-key\n", "keys", {});
-  config.listen.threads = 2;
-  Fixture f(config);
-  const auto remove = [&](const std::string& id, const std::string& key) {
-    TestClient client(f.server.port());
-    return client.ask(format(
-        "DELETE /v1/requests/{} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n", id, key));
-  };
-  TestClient client(f.server.port());
-  client.send(post("/v1/completions", completion(400, true),
-                   "X-Request-Id: mine\r\nAuthorization: Bearer first-key\r\n"));
-  EXPECT_TRUE(client.read_until("data: {"));
-  EXPECT_EQ(remove("mine", "second-key").status, 404);
-  EXPECT_EQ(remove("other", "first-key").status, 404);
-  const TestResponse removed = remove("cmpl-mine", "first-key");
-  const TestResponse stream = client.read_response();
-  EXPECT_TRUE(stream.whole);
-  // It may have come to its end by itself before the cancellation arrived.
-  EXPECT_TRUE(removed.status == 200 || removed.status == 404);
-  EXPECT_EQ(remove("mine", "first-key").status, 404);
 }
 
 TEST(Server, AsksForKeysEverywhereButOnHealthChecksAndThePage) {
