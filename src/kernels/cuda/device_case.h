@@ -52,6 +52,7 @@ constexpr double rounding_of() {
 class DeviceCase {
  public:
   Stream& stream() { return stream_; }
+  DeviceMemory& memory() { return memory_; }
 
   template <class T>
   T* upload(const std::vector<T>& values) {

@@ -47,6 +47,7 @@ void CudaForward<T>::load(const ForwardBatch& batch, std::span<const FedToken> f
   sampled_ids(0);
   inputs_.load(batch, traits_, fed, shape_);
   if (!shape_) return;
+  if (runs_as_chain(pool)) give_chain_the_cache(pool);
   graphs_.count_rows(std::ssize(batch.tokens), *shape_);
   forget_graphs_of_other_memory(pool);
 }
@@ -67,7 +68,9 @@ void CudaForward<T>::compute(KvPool& pool) {
 template <class T>
 void CudaForward<T>::launch_step(KvPool& pool) {
   rows_ = inputs_.attention(0).rows;
-  embed_tokens();
+  if (runs_as_chain(pool)) return launch_chain(pool);
+  embed_tokens(take(x_buffer_, rows_ * traits_.hidden));
+  enter(traits_.pre_norm ? &weights_.layers.front().attention_in : nullptr);
   for (size_t i = 0; i < traits_.layers.size(); ++i) run_layer(i, pool);
   compute_outputs();
 }
@@ -90,9 +93,9 @@ void CudaForward<T>::forget_graphs_of_other_memory(KvPool& pool) {
 }
 
 template <class T>
-void CudaForward<T>::embed_tokens() {
+void CudaForward<T>::embed_tokens(T* x) {
   const int64_t hidden = traits_.hidden;
-  x_ = take(x_buffer_, rows_ * hidden);
+  x_ = x;
   gpu::embed<T>({.table = weights_.embedding,
                  .ids = inputs_.tokens(),
                  .fed = inputs_.fed(),
@@ -113,7 +116,6 @@ void CudaForward<T>::embed_tokens() {
                   stream());
     gpu::add_scaled(places, 1.f, x_, rows_ * hidden, stream());
   }
-  enter(traits_.pre_norm ? &weights_.layers.front().attention_in : nullptr);
 }
 
 template <class T>

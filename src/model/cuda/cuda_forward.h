@@ -1,5 +1,8 @@
 #pragma once
 // The one transformer on a CUDA device: forward.h's steps, in T = float (exact) or Bf16 (native) activations.
+#include <memory>
+
+#include "kernels/decode_chain/decode_chain.h"
 #include "kernels/moe/moe_cuda.h"
 #include "kernels/rope/rope_cuda.h"
 #include "model/cuda/device_scratch.h"
@@ -28,7 +31,9 @@ template <class T>
 class CudaForward {
  public:
   CudaForward(const ModelTraits& traits, const DeviceWeights& weights, const DevicePlace& place)
-      : traits_(traits), device_(weights), weights_(weights.weights()), place_(place), inputs_(place) {}
+      : traits_(traits), device_(weights), weights_(weights.weights()), place_(place), inputs_(place) {
+    make_chain();
+  }
   void run(const ForwardBatch& batch, KvPool& pool, std::span<float> logits);
 
   // Sends a step on its way; what it computes is on the device once the stream has got there. Rows that are
@@ -52,7 +57,7 @@ class CudaForward {
   void compute(KvPool& pool);
   void launch_step(KvPool& pool);
   void forget_graphs_of_other_memory(KvPool& pool);
-  void embed_tokens();
+  void embed_tokens(T* x);
   void run_layer(size_t index, KvPool& pool);
   void pick_rows(int64_t attended_width);
   void enter(const Norm* norm);
@@ -64,6 +69,12 @@ class CudaForward {
   void linear(const Linear& layer, const T* x, int64_t x_stride, DeviceRows<Y> y, Finish finish = {});
   // A branch goes straight into the residual stream where nothing stands between them.
   bool adds_branches_directly() const { return !traits_.post_norm && traits_.residual_scale == 1.f; }
+
+  // cuda_chain.cpp: all layers of a small decode step as one kernel, where the model allows it.
+  void make_chain();
+  bool runs_as_chain(KvPool& pool) const;
+  void give_chain_the_cache(KvPool& pool);
+  void launch_chain(KvPool& pool);
 
   // cuda_attention.cpp: from normed rows to attended_, the heads' outputs side by side.
   void attend(const T* x, size_t index, const LayerCache& cache);
@@ -106,6 +117,8 @@ class CudaForward {
   DevicePlace place_;
   StepInputs inputs_;
 
+  std::unique_ptr<gpu::DecodeChain> chain_;  // none: this model takes the long way
+  bool chain_has_head_ = false;
   StepGraphs graphs_;
   std::optional<DecodeShape> shape_;  // of this step, where it has one
   int64_t moves_ = 0;                 // of scratch memory: recorded pointers are good until the next

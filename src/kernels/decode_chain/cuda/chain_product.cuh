@@ -1,0 +1,295 @@
+#pragma once
+// The chain's products: 16 rows of W by 8 tokens at a time on the tensor cores. A thread takes 16 bytes of a
+// row of W at once and the same numbers of x: which inner index they have in the tensor cores' eyes does not
+// matter as long as both agree.
+#include "kernels/cuda/pairs.cuh"
+#include "kernels/decode_chain/cuda/chain_ring.cuh"
+
+namespace cheetah::gpu::chain {
+
+using Pair = uint32_t;  // two BF16
+inline constexpr auto kBf16 = wgmma::Input::kBf16;
+
+__device__ inline void multiply(float (&d)[4], Pair a0, Pair a1, Pair a2, Pair a3, Pair b0, Pair b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// 16 bytes of a 128-byte row, as the copy engine swizzled it: by the row's place in 1024 bytes of shared
+// memory.
+__device__ inline uint4 piece(const unsigned char* box, int row, int chunk) {
+  const unsigned char* line = box + row * 128;
+  const int turn = static_cast<int>(reinterpret_cast<uintptr_t>(line) >> 7) & 7;
+  return *reinterpret_cast<const uint4*>(line + ((chunk ^ turn) << 4));
+}
+
+// Rows of x are BF16, and F16 where W is FP8: the device widens FP8 to F16 in one instruction.
+__device__ inline void multiply_f16(float (&d)[4], Pair a0, Pair a1, Pair a2, Pair a3, Pair b0, Pair b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+// Four E4M3 numbers as two pairs of F16.
+__device__ inline void widen_fp8(uint32_t four, Pair& low, Pair& high) {
+  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\n"
+      "cvt.rn.f16x2.e4m3x2 %0, l;\ncvt.rn.f16x2.e4m3x2 %1, h;\n}"
+      : "=r"(low), "=r"(high)
+      : "r"(four));
+}
+
+// sums += 16 rows from `row` of a box of W times the tokens' numbers in its boxes of x. Neighbouring threads
+// take every other piece of a row: with the rows' swizzle no bank is asked twice.
+template <class R, bool kFp8, int kTokens>
+__device__ void multiply_box(float (&sums)[kTokens / 8][4], const unsigned char* w, int row,
+                             const unsigned char* x) {
+  const int lane = threadIdx.x % 32, line = lane / 4, quarter = lane % 4;
+  const auto token = [&](int j) { return R::kXBoxBytes == 128 ? 0 : j * 8 + line; };  // one row: all read it
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int chunk = quarter * 2 + half;
+    const uint4 low = piece(w, row + line, chunk), high = piece(w, row + line + 8, chunk);
+    const uint32_t low_words[4] = {low.x, low.y, low.z, low.w},
+                   high_words[4] = {high.x, high.y, high.z, high.w};
+    if constexpr (kFp8) {
+      const unsigned char* box = x + chunk / 4 * R::kXBoxBytes;
+      uint32_t b[kTokens / 8][8];
+#pragma unroll
+      for (int j = 0; j < kTokens / 8; ++j) {
+        const uint4 first = piece(box, token(j), chunk % 4 * 2),
+                    second = piece(box, token(j), chunk % 4 * 2 + 1);
+        b[j][0] = first.x, b[j][1] = first.y, b[j][2] = first.z, b[j][3] = first.w;
+        b[j][4] = second.x, b[j][5] = second.y, b[j][6] = second.z, b[j][7] = second.w;
+      }
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        Pair a0, a1, a2, a3;
+        widen_fp8(low_words[s], a0, a2);
+        widen_fp8(high_words[s], a1, a3);
+#pragma unroll
+        for (int j = 0; j < kTokens / 8; ++j)
+          multiply_f16(sums[j], a0, a1, a2, a3, b[j][s * 2], b[j][s * 2 + 1]);
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < kTokens / 8; ++j) {
+        const uint4 b = piece(x, token(j), chunk);
+        multiply(sums[j], low_words[0], high_words[0], low_words[1], high_words[1], b.x, b.y);
+        multiply(sums[j], low_words[2], high_words[2], low_words[3], high_words[3], b.z, b.w);
+      }
+    }
+  }
+}
+
+// Partial sums go to parts[chunk][token][row]: chunk is the box of a gated tile, or which share of the inner
+// dimension was added up.
+template <int kTokens>
+__device__ void put_sums(const float (&sums)[kTokens / 8][4], float* parts, int row_of_tile, int box_rows,
+                         int way) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = row_of_tile + lane / 4 + half * 8, box = row / box_rows;
+    float* to = parts + (box + way) * (kTokens * kPartPitch) + row - box * box_rows;
+#pragma unroll
+    for (int j = 0; j < kTokens / 8; ++j) {
+      const int token = j * 8 + (lane % 4) * 2;
+      to[token * kPartPitch] = sums[j][half * 2];
+      to[(token + 1) * kPartPitch] = sums[j][half * 2 + 1];
+    }
+  }
+}
+
+// The warps' shares of a gated tile: groups of 16 of its 4 * box_rows rows, two a warp at most.
+template <int kTokens, bool kFp8, class R>
+__device__ void multiply_gated(const Op& op, const R& ring, int& i, float* parts) {
+  const int warp = threadIdx.x / 32, groups = op.box_rows / 4;
+  float sums[2][kTokens / 8][4] = {};
+  for (int k = 0; k < op.k_boxes; ++k, ++i) {
+    ptx::barrier_wait(&ring.x_full[i % R::kStages], R::parity(i));
+    ptx::barrier_wait(&ring.w_full[i % R::kStages], R::parity(i));
+    if (warp < groups) multiply_box<R, kFp8, kTokens>(sums[0], ring.w(i), warp * 16, ring.x(i));
+    if (warp + kConsumerWarps < groups)
+      multiply_box<R, kFp8, kTokens>(sums[1], ring.w(i), (warp + kConsumerWarps) * 16, ring.x(i));
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(&ring.empty[i % R::kStages]);
+  }
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const int group = warp + j * kConsumerWarps;
+    if (group < groups) put_sums<kTokens>(sums[j], parts, group * 16, op.box_rows, 0);
+  }
+}
+
+// … and of a plain tile: a group of 16 rows and a share of the inner dimension each.
+template <int kTokens, bool kFp8, class R>
+__device__ void multiply_plain(const Op& op, const R& ring, int& i, float* parts) {
+  const int warp = threadIdx.x / 32, group = warp / op.k_ways, way = warp % op.k_ways;
+  const bool works = group * 16 < op.box_rows;
+  float sums[kTokens / 8][4] = {};
+  for (int k = 0; k < op.k_boxes; k += op.boxes_per_stage, ++i) {
+    ptx::barrier_wait(&ring.x_full[i % R::kStages], R::parity(i));
+    ptx::barrier_wait(&ring.w_full[i % R::kStages], R::parity(i));
+    const int count = works ? min(op.boxes_per_stage, op.k_boxes - k) : 0;
+    for (int b = way; b < count; b += op.k_ways)
+      multiply_box<R, kFp8, kTokens>(sums, ring.w(i) + b * op.box_rows * 128, group * 16,
+                                     ring.x(i) + b * R::kXBoxesPerWBox * R::kXBoxBytes);
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(&ring.empty[i % R::kStages]);
+  }
+  if (works) put_sums<kTokens>(sums, parts, group * 16, op.box_rows, way);
+}
+
+__device__ inline float4 add(float4 a, float4 b) {
+  return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+__device__ inline float4 times(float4 a, float4 b) {
+  return make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w);
+}
+__device__ inline float4 times(float4 a, float b) { return make_float4(a.x * b, a.y * b, a.z * b, a.w * b); }
+__device__ inline float4 load4(const float* from) { return __ldg(reinterpret_cast<const float4*>(from)); }
+__device__ inline uint2 narrow4(float4 v) {
+  return make_uint2(pack_pair<kBf16>(v.x, v.y), pack_pair<kBf16>(v.z, v.w));
+}
+template <bool kFp8>  // … in the type of the rows that the next product takes
+__device__ inline uint2 narrow_row(float4 v) {
+  if constexpr (!kFp8) return narrow4(v);
+  const auto fit = [](float x) { return fminf(fmaxf(x, -65504.f), 65504.f); };
+  constexpr auto kF16 = wgmma::Input::kF16;
+  return make_uint2(pack_pair<kF16>(fit(v.x), fit(v.y)), pack_pair<kF16>(fit(v.z), fit(v.w)));
+}
+__device__ inline float4 widen4(uint2 raw) {
+  const float2 low = unpack_pair<kBf16>(raw.x), high = unpack_pair<kBf16>(raw.y);
+  return make_float4(low.x, low.y, high.x, high.y);
+}
+__device__ inline float warp_sum(float v) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(~0u, v, step);
+  return v;
+}
+
+// What a tile's last arithmetic needs from memory, asked for before the products.
+template <int kTokens>
+struct Early {
+  uint2 residual[kTokens / kConsumerWarps];
+  float4 gain;
+};
+
+template <int kTokens>
+__device__ Early<kTokens> load_early(const Params& p, const Op& op, int tile) {
+  const int warp = threadIdx.x / 32, at = threadIdx.x % 32 * 4, output = tile * op.box_rows + at;
+  Early<kTokens> early = {};
+  if (op.residual == nullptr || at >= op.box_rows || output >= op.outputs) return early;
+  early.gain = times(load4(op.gain + output), op.y_scale);
+#pragma unroll
+  for (int n = 0; n < kTokens / kConsumerWarps; ++n) {
+    const int64_t token = warp + n * kConsumerWarps;
+    if (token < p.rows)
+      early.residual[n] = __ldcg(reinterpret_cast<const uint2*>(op.residual + token * op.outputs + output));
+  }
+  return early;
+}
+
+__device__ inline float4 scale_and_bias(const Op& op, float4 v, int row, float inverse_rms) {
+  v = times(v, inverse_rms);
+  if (op.row_scales) v = times(v, load4(op.row_scales + row));
+  return op.bias ? add(v, load4(op.bias + row)) : v;
+}
+
+__device__ inline float gate(float g, float up) { return g / (1.f + __expf(-g)) * up; }
+
+// A warp a token: adds the parts up and makes what the next operation takes.
+template <int kTokens, bool kFp8>
+__device__ void finish_tile(const Params& p, const Op& op, int tile, const float* parts,
+                            const float* inverse_rms, const Early<kTokens>& early) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, rows = op.box_rows;
+  const int per_tile = op.up_row ? 2 * rows : rows;
+#pragma unroll
+  for (int n = 0; n < kTokens / kConsumerWarps; ++n) {
+    const int token = warp + n * kConsumerWarps;
+    if (token >= p.rows) break;
+    const auto part = [&](int chunk, int row) {
+      return *reinterpret_cast<const float4*>(parts + (chunk * kTokens + token) * kPartPitch + row);
+    };
+    const float scale = op.square_sums ? inverse_rms[token] * op.x_scale : op.x_scale;
+    float squares = 0.f;
+    for (int at = lane * 4; at < per_tile && tile * per_tile + at < op.outputs; at += 128) {
+      const int output = tile * per_tile + at;
+      float4 v;
+      if (op.up_row) {
+        const float4 g = scale_and_bias(op, part(at / rows, at % rows), output, scale);
+        const float4 up = scale_and_bias(op, part(at / rows + 2, at % rows), output + op.up_row, scale);
+        v = make_float4(gate(g.x, up.x), gate(g.y, up.y), gate(g.z, up.z), gate(g.w, up.w));
+      } else {
+        v = part(0, at);
+        for (int way = 1; way < op.k_ways; ++way) v = add(v, part(way, at));
+        v = scale_and_bias(op, v, output, scale);
+      }
+      const int64_t where = static_cast<int64_t>(token) * op.outputs + output;
+      if (op.makes_logits) {
+        *reinterpret_cast<float4*>(p.logits + where) = v;
+        continue;
+      }
+      if (op.residual) v = add(v, widen4(early.residual[n]));
+      const uint2 stored = op.up_row ? narrow_row<kFp8>(times(v, op.y_scale)) : narrow4(v);
+      *reinterpret_cast<uint2*>(op.y + where) = stored;
+      if (op.gained) {
+        const float4 kept = widen4(stored);
+        squares += kept.x * kept.x + kept.y * kept.y + kept.z * kept.z + kept.w * kept.w;
+        *reinterpret_cast<uint2*>(op.gained + where) = narrow_row<kFp8>(times(kept, early.gain));
+      }
+    }
+    if (op.square_sums_out) {
+      squares = warp_sum(squares);
+      if (lane == 0) op.square_sums_out[token * kSumPitch + tile] = squares;
+    }
+  }
+}
+
+// The first norm's input: block t makes it of token t's embedding.
+template <bool kFp8>
+__device__ void prepare_rows(const Params& p, const Op& op, float* shared) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  for (int token = blockIdx.x; token < p.rows; token += gridDim.x) {
+    const int64_t row = static_cast<int64_t>(token) * p.hidden;
+    float squares = 0.f;
+    for (int at = threadIdx.x * 4; at < p.hidden; at += kConsumerWarps * 128) {
+      const float4 v = widen4(__ldcg(reinterpret_cast<const uint2*>(p.x + row + at)));
+      squares += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+      *reinterpret_cast<uint2*>(op.gained + row + at) =
+          narrow_row<kFp8>(times(v, times(load4(op.gain + at), op.y_scale)));
+    }
+    squares = warp_sum(squares);
+    if (lane == 0) shared[warp] = squares;
+    sync_consumers();
+    if (threadIdx.x == 0) {
+      float total = 0.f;
+      for (int w = 0; w < kConsumerWarps; ++w) total += shared[w];
+      op.square_sums_out[token * kSumPitch] = total;
+    }
+    sync_consumers();
+  }
+}
+
+// One warp: 1 / rms of every token from the tiles' sums, added in a fixed order.
+template <int kTokens>
+__device__ void sum_squares(const Params& p, const Op& op, float* inverse_rms) {
+  const int lane = threadIdx.x % 32;
+  float sums[kTokens] = {};
+#pragma unroll
+  for (int t = 0; t < kTokens; ++t)
+    if (t < p.rows)
+      for (int i = lane; i < op.num_square_sums; i += 32)
+        sums[t] += __ldcg(op.square_sums + t * kSumPitch + i);
+#pragma unroll
+  for (int t = 0; t < kTokens; ++t) {
+    const float total = warp_sum(sums[t]);
+    if (lane == 0) inverse_rms[t] = rsqrtf(total / static_cast<float>(p.hidden) + p.norm_eps);
+  }
+}
+
+}  // namespace cheetah::gpu::chain

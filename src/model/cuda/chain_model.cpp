@@ -1,0 +1,57 @@
+#include "model/cuda/chain_model.h"
+
+#include <algorithm>
+
+namespace cheetah {
+
+std::string why_no_chain(const ModelTraits& traits) {
+  if (traits.has_mla) return "attention is over latents";
+  if (traits.norm != NormKind::kRms || traits.norm_weight_offset != 0.f || !traits.pre_norm ||
+      traits.post_norm)
+    return "norms are not plain RMSNorms before each part";
+  if (traits.residual_scale != 1.f) return "branches are scaled";
+  if (!traits.gated_mlp || traits.activation != Activation::kSilu) return "the MLP is not gated by SiLU";
+  if (traits.attention_sinks || traits.attention_soft_cap != 0.f || traits.qk_norm_whole)
+    return "attention has sinks, a soft cap or norms over all heads";
+  if (traits.rope.layout != RopeLayout::kHalves || !traits.rope.long_inv_freq.empty() ||
+      std::ssize(traits.rope.inv_freq) * 2 != traits.head_dim)
+    return "heads are not turned as two halves";
+  const auto is_plain = [](const LayerTraits& layer) {
+    return layer.rotate && !layer.local_rope && !layer.moe && layer.attention_factor == 1.f;
+  };
+  if (!std::ranges::all_of(traits.layers, is_plain)) return "some layers are of another kind";
+  return "";
+}
+
+gpu::ChainModel chain_model_of(const ModelTraits& traits, const DeviceWeights& device) {
+  gpu::ChainModel model{.hidden = traits.hidden,
+                        .ffn = traits.ffn,
+                        .heads = traits.heads,
+                        .kv_heads = traits.kv_heads,
+                        .head_dim = traits.head_dim,
+                        .norm_eps = traits.norm_eps,
+                        .attention_scale = traits.attention_scale,
+                        .inv_freq = device.rope().inv_freq,
+                        .rope_magnitude = traits.rope.magnitude};
+  // A part that has a bias where the kernel adds none is left out, which gpu::why_no_chain finds.
+  const auto unbiased = [](const Linear& layer) {
+    return gpu::ChainMatrix{.w = layer.bias ? WeightMatrix{} : layer.w};
+  };
+  const ModelWeights& weights = device.weights();
+  for (size_t i = 0; i < traits.layers.size(); ++i) {
+    const LayerWeights& w = weights.layers[i];
+    model.layers.push_back({.qkv = {.w = w.attention.qkv.w},
+                            .o = unbiased(w.attention.o),
+                            .gate_up = unbiased(w.mlp.gate_up),
+                            .down = unbiased(w.mlp.down),
+                            .qkv_bias = w.attention.qkv.bias,
+                            .attention_norm = w.attention_in.weight,
+                            .mlp_norm = w.mlp_in.weight,
+                            .q_norm = traits.qk_norm ? w.attention.q_norm.weight : nullptr,
+                            .k_norm = traits.qk_norm ? w.attention.k_norm.weight : nullptr,
+                            .window = traits.layers[i].window});
+  }
+  return model;
+}
+
+}  // namespace cheetah
