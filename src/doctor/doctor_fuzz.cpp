@@ -2,11 +2,13 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "doctor/fixture.h"
 #include "doctor/report.h"
 
 namespace {
 
+using namespace cheetah;
 using namespace cheetah::doctor;
 
 // "== PATH" begins a file, "-> PATH TARGET" is a link: the trees of the tests, without their short forms.
