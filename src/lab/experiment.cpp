@@ -66,8 +66,7 @@ std::vector<const Experiment*> find_experiments(std::span<const std::string> pat
           format("'{}' matches no experiment; 'cheetah lab list' shows all", printable(pattern)));
   }
   std::ranges::sort(found, {}, [](const Experiment* e) { return e->id; });
-  const auto rest = std::ranges::unique(found);
-  found.erase(rest.begin(), rest.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 
