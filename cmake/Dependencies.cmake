@@ -42,6 +42,23 @@ find_package(OpenSSL 3 REQUIRED)
 find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
 
+# What only a cluster of several machines needs is optional: without it the binary says so when it is asked for.
+function(cheetah_find_optional name library header)
+  find_path(${name}_INCLUDE ${header})
+  find_library(${name}_LIBRARY ${library})
+  if(${name}_INCLUDE AND ${name}_LIBRARY AND NOT CHEETAH_PORTABLE)
+    add_library(${name} INTERFACE IMPORTED GLOBAL)
+    target_include_directories(${name} SYSTEM INTERFACE ${${name}_INCLUDE})
+    target_link_libraries(${name} INTERFACE ${${name}_LIBRARY})
+  endif()
+endfunction()
+cheetah_find_optional(ucp ucp ucp/api/ucp.h)
+if(TARGET ucp)
+  find_library(ucs_LIBRARY ucs REQUIRED)
+  target_link_libraries(ucp INTERFACE ${ucs_LIBRARY})
+endif()
+cheetah_find_optional(nats nats nats/nats.h)
+
 # CUDA is found by itself and optional. Without a compiler everything builds for the CPU and says so at run time.
 set(CHEETAH_CUDA_VERSION "")
 set(CHEETAH_HAS_CUDA OFF)
