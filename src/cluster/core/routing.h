@@ -1,0 +1,93 @@
+#pragma once
+// Where the router asks what to do with a request. The answers are policy/'s; LeastLoaded is what a router
+// does without one.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/core/ports.h"
+
+namespace cheetah::cluster {
+
+// A worker as its router sees it.
+struct KnownWorker {
+  WorkerDescriptor descriptor;
+  WorkerLoad load;
+  Time load_at{};  // when it came
+  bool linked = false;
+  bool registered = false;  // the registry has it
+  Time held_off_until{};    // failed lately
+  // Sent there by this router and not ended; what the heartbeat does not know yet.
+  int64_t in_flight = 0, in_flight_tokens = 0;
+
+  bool decodes() const { return descriptor.role == Role::kDecode || descriptor.role == Role::kBoth; }
+  bool prefills() const { return descriptor.role == Role::kPrefill || descriptor.role == Role::kBoth; }
+  bool usable(Time now) const {
+    return linked && descriptor.state == WorkerState::kReady && held_off_until <= now;
+  }
+};
+using KnownWorkers = std::map<WorkerId, KnownWorker>;
+
+struct RouteQuestion {
+  const ClientRequest& client;
+  const KnownWorkers& workers;
+  WorkerId self{};             // decode-centric: prefer this one; 0: a central router
+  int64_t queue_depth = 0;     // jobs
+  std::vector<WorkerId> lost;  // workers that failed this request: only if there is no other
+  int64_t generated = 0;       // tokens the client already has
+  Time now{};
+};
+
+struct RouteDecision {
+  std::optional<WorkerId> decode;  // none: nobody can now
+  std::optional<WorkerId> second;  // a race
+  PrefillMode prefill = PrefillMode::kLocal;
+  std::optional<WorkerId> prefill_hint;
+  int64_t effective_tokens = 0;  // of the prompt, not cached at `decode` as far as is known
+  std::string why;               // scores and reasons, one line
+};
+
+struct AdmissionDecision {
+  enum class Kind : uint8_t { kAccept, kDegrade, kReject };
+  Kind kind = Kind::kAccept;
+  int64_t max_tokens = 0;  // with kDegrade
+  Microseconds retry_after{};
+  std::string why;
+};
+
+// What became of a decision: for the moving averages and the worth of disaggregation.
+struct Outcome {
+  WorkerId decode{};
+  PrefillMode prefill = PrefillMode::kLocal;
+  int64_t prompt_tokens = 0, effective_tokens = 0, generated = 0;
+  Microseconds first_token{}, total{};
+  bool completed = false;
+};
+
+class Routing {
+ public:
+  virtual ~Routing() = default;
+  virtual AdmissionDecision admit(const RouteQuestion& question) = 0;
+  virtual RouteDecision route(const RouteQuestion& question) = 0;
+  virtual void observe(const Outcome& outcome, Time now) = 0;
+  virtual void forget(WorkerId worker) = 0;                       // it is gone
+  virtual void learn(WorkerId from, const KvEvents& events) = 0;  // of its prefix cache
+};
+
+// Accepts all; least work in flight decodes; long prompts are prefilled elsewhere where somebody can.
+class LeastLoaded : public Routing {
+ public:
+  explicit LeastLoaded(int64_t remote_from_tokens = 256) : remote_from_tokens_(remote_from_tokens) {}
+  AdmissionDecision admit(const RouteQuestion& question) override;
+  RouteDecision route(const RouteQuestion& question) override;
+  void observe(const Outcome&, Time) override {}
+  void forget(WorkerId) override {}
+  void learn(WorkerId, const KvEvents&) override {}
+
+ private:
+  int64_t remote_from_tokens_;
+};
+
+}  // namespace cheetah::cluster

@@ -1,0 +1,220 @@
+#pragma once
+// What the processes of a cluster say to each other: plain structs, one variant. codec.h makes bytes of them.
+//
+// Every message about a request carries its key; one with an older attempt than the receiver knows is stale
+// and dropped. Any message may be lost with its link, come twice or come late: handling one twice changes
+// nothing. Times cross as time left or time spent, never as a reading of a clock.
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "cluster/types.h"
+#include "engine/request.h"
+
+namespace cheetah::cluster {
+
+using Microseconds = std::chrono::microseconds;
+
+// A stretch of a decode worker's receive memory, unique in the life of that worker.
+enum class ReservationId : uint64_t {};
+
+// What the client already has of one choice. The engine that takes over replays the tokens silently.
+struct ResumedChoice {
+  std::vector<int32_t> tokens;
+  bool finished = false;  // nothing more of it is wanted
+
+  bool operator==(const ResumedChoice&) const = default;
+};
+
+// What a grammar was compiled from: each worker compiles it again for itself.
+struct GrammarSource {
+  std::string kind;  // empty: no grammar
+  std::string text;
+
+  bool operator==(const GrammarSource&) const = default;
+};
+
+// First on every link, in both directions.
+struct Hello {
+  WorkerDescriptor descriptor;
+};
+
+// Several times a second to every peer; a peer that is silent for too long counts as lost.
+struct Heartbeat {
+  Role role = Role::kBoth;
+  WorkerState state = WorkerState::kReady;
+  uint64_t epoch = 0;
+  WorkerLoad load;
+};
+
+enum class PrefillMode : uint8_t { kLocal, kRemote };
+
+// Router to decode worker: answer this. `request.deadline` and `request.grammar` do not cross: time_left and
+// grammar do.
+struct Generate {
+  RequestKey key;
+  GenerationRequest request;
+  GrammarSource grammar;
+  std::vector<ResumedChoice> resume;  // empty: from the start; else one for each choice
+  PrefillMode prefill = PrefillMode::kLocal;
+  WorkerId prefill_hint{};  // 0: whoever pulls the job first
+  std::optional<Microseconds> time_left;
+  std::string trace;  // W3C traceparent of the request's span; may be empty
+};
+
+// Where a request's time went at the workers, as far as it is known. Zero: did not happen (yet).
+struct Waterfall {
+  Microseconds queued{};      // waiting for space, for a prefill worker, for the engine
+  Microseconds prefill{};     // computing the prompt, wherever
+  Microseconds transfer{};    // from the last page computed to the last page here
+  Microseconds decode{};      // from the first token on
+  int64_t remote_tokens = 0;  // of the prompt, computed elsewhere
+  WorkerId prefill_worker{};  // 0: none
+
+  bool operator==(const Waterfall&) const = default;
+};
+
+// Decode worker to router: what the engine said. `sequence` counts the messages of this attempt from 0, so
+// that the router forwards each once and in order; first_index is that of event.tokens[0] in its choice. The
+// event's times are offsets from `arrived`, which is the epoch of the clock.
+struct Tokens {
+  RequestKey key;
+  uint64_t sequence = 0;
+  int64_t first_index = 0;
+  GenerationEvent event;
+  Waterfall waterfall;  // on the last
+};
+
+enum class GiveUpReason : uint8_t {
+  kDraining,   // this worker leaves: the request goes on elsewhere
+  kUnknown,    // never heard of it, or long forgotten
+  kFailed,     // the worker's fault
+  kNotMyRole,  // does not decode
+};
+
+// Decode worker to router: this attempt ends here without an end; try elsewhere.
+struct GaveUp {
+  RequestKey key;
+  GiveUpReason reason = GiveUpReason::kFailed;
+  std::string why;
+};
+
+// Router to decode worker, decode worker to prefill worker: nobody waits for it any more.
+struct Cancel {
+  RequestKey key;
+};
+
+// The client reads too slowly, or reads again.
+struct Pause {
+  RequestKey key;
+  bool paused = true;
+};
+
+// Router to decode worker, after a silence: do you still have it, and what did I miss?
+struct Probe {
+  RequestKey key;
+};
+struct ProbeAnswer {
+  RequestKey key;
+  uint64_t next_sequence = 0;  // of the next Tokens; GaveUp answers where the request is unknown
+};
+
+// Decode worker to the prefill queue, or, where the queue is down, straight to a prefill worker: compute the
+// pages of `tokens` and write those from first_token on into the reservation.
+struct PrefillJob {
+  RequestKey key;
+  WorkerId reply_to{};
+  std::vector<int32_t> tokens;
+  std::string salt;
+  int64_t first_token =
+      0;                  // of the pages wanted: a multiple of the page size; those before are there already
+  int64_t end_token = 0;  // a multiple of the page size
+  ReservationId reservation{};
+  std::string memory;  // how to write there; opaque to all but transfer/
+  KvDescriptor kv;     // of the decode worker's pages
+  int priority = 0;
+  Microseconds time_left{};  // from when the job is pushed; after that nobody waits for it
+  std::string trace;
+};
+
+// Prefill worker to decode worker: I have this job; shall I? Nothing is written before the answer.
+struct Claimed {
+  RequestKey key;
+  ReservationId reservation{};
+};
+struct ClaimAnswer {
+  RequestKey key;
+  ReservationId reservation{};
+  bool accepted = false;
+};
+
+// Prefill worker to decode worker: these pages are written. The receiver checks the sum before it uses them.
+struct SlabPosted {
+  RequestKey key;
+  ReservationId reservation{};
+  uint32_t index = 0;       // of the job's slabs: they cover the job's tokens in order
+  int64_t first_token = 0;  // whole pages
+  int64_t num_tokens = 0;
+  uint64_t checksum = 0;
+};
+
+struct PrefillDone {
+  RequestKey key;
+  ReservationId reservation{};
+  int64_t end_token = 0;  // the slabs posted reach to here
+  uint32_t num_slabs = 0;
+  Microseconds queued{}, prefill{};
+};
+
+struct PrefillFailed {
+  RequestKey key;
+  ReservationId reservation{};
+  std::string why;
+};
+
+// Prefill worker to decode worker: I have written to this reservation for the last time. Answers Cancel;
+// after PrefillDone and PrefillFailed it goes without saying.
+struct WritesStopped {
+  RequestKey key;
+  ReservationId reservation{};
+};
+
+// To a worker: take nothing new, finish or hand over what you have within the limit, then leave.
+struct Drain {
+  Microseconds limit{};
+};
+
+// To a worker: become this. Refused within the dwell time of the last flip and where epoch is not newer.
+struct FlipRole {
+  Role role = Role::kBoth;
+  uint64_t epoch = 0;
+};
+
+// What changed in a worker's prefix cache. A receiver that misses a number forgets what it knew of the
+// worker.
+struct KvChange {
+  enum class Kind : uint8_t { kStored, kRemoved, kCleared };
+  Kind kind = Kind::kStored;
+  uint64_t block = 0;   // chained hash of the tokens up to the page's end and the salt
+  uint64_t parent = 0;  // of the page before; 0: none
+
+  bool operator==(const KvChange&) const = default;
+};
+struct KvEvents {
+  WorkerId worker{};
+  uint64_t first_number = 0;
+  std::vector<KvChange> changes;
+};
+
+// The order is the wire's: append only.
+using Message = std::variant<Hello, Heartbeat, Generate, Tokens, GaveUp, Cancel, Pause, Probe, ProbeAnswer,
+                             PrefillJob, Claimed, ClaimAnswer, SlabPosted, PrefillDone, PrefillFailed,
+                             WritesStopped, Drain, FlipRole, KvEvents>;
+
+std::string_view message_name(const Message& message);
+
+}  // namespace cheetah::cluster
