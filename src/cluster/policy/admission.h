@@ -1,0 +1,83 @@
+#pragma once
+// Accept, accept less, or refuse at once: a quick "busy" is better than an answer that comes too late and
+// that made others late. Decided before any work is done for the request.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cluster/policy/breaker.h"
+#include "cluster/policy/predict.h"
+#include "cluster/policy/qos_config.h"
+#include "cluster/policy/quota.h"
+#include "cluster/policy/shares.h"
+#include "cluster/policy/view.h"
+
+namespace cheetah::cluster {
+
+// The closed list of reasons for a refusal; metrics and answers use these names.
+enum class RejectReason : uint8_t {
+  kNone,
+  kTtftPredicted,
+  kTpotPredicted,
+  kDecodeShare,
+  kQueueTime,
+  kPrefillBreaker,
+  kDecodeBreaker,
+  kQuota,
+  kShare,
+  kNoWorker,
+};
+constexpr int kNumRejectReasons = 10;
+std::string_view name_of(RejectReason reason);
+int http_status(RejectReason reason);  // 429 for a quota, otherwise 503
+
+enum class Verdict : uint8_t { kAccept, kDegrade, kReject };
+
+struct Degradation {
+  int64_t max_output = 0;  // 0: as asked for
+  std::string model;       // "": the one asked for
+  bool no_remote_prefill = false;
+
+  bool operator==(const Degradation&) const = default;
+};
+
+struct AdmissionRequest {
+  RouteRequest route;  // priority and targets are set from the class
+  std::string tenant;
+  int64_t max_output = 0;  // tokens a choice may generate; 0: not said
+  int class_index = 0;
+};
+
+struct AdmissionDecision {
+  Verdict verdict = Verdict::kReject;
+  RejectReason reason = RejectReason::kNone;
+  double retry_after_s = 0;  // of a refusal: at least 1
+  Degradation degradation;
+  Prediction prediction;
+  int64_t places = 0;        // taken from the shares; to be released when the request ends
+  int64_t quota_tokens = 0;  // taken from the tenant's bucket
+  std::vector<GiveBack> give_back;
+};
+
+struct AdmissionState {
+  Shares shares;
+  Quotas quotas;
+  Breaker prefill_breaker, decode_breaker;
+  Estimates estimates;
+};
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+// Index into config.classes.
+int class_of(const Headers& headers, const std::string& tenant, const QosConfig& config);
+
+AdmissionDecision admit(const ClusterView& view, const AdmissionRequest& request, const QosConfig& qos,
+                        const RoutingConfig& routing, Time now, AdmissionState& state);
+// When a request ends: its places, and the tokens it was charged for but did not use.
+void finish(const AdmissionRequest& request, const AdmissionDecision& decision, int64_t unused_tokens,
+            const QosConfig& qos, AdmissionState& state);
+int64_t cluster_places(const ClusterView& view);  // of ready decode workers
+
+}  // namespace cheetah::cluster

@@ -1,0 +1,58 @@
+#pragma once
+// The cluster's numbers as Prometheus text. Counters are plain values that their owner counts up.
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster/policy/admission.h"
+#include "cluster/policy/route.h"
+
+namespace cheetah::cluster {
+
+enum class TransferFailure : uint8_t { kStalled, kChecksum, kRefused, kLinkDown, kNoSpace, kOther };
+constexpr int kNumTransferFailures = 6;
+std::string_view name_of(TransferFailure cause);
+enum class MigrationCause : uint8_t { kLinkDown, kLeaseLost, kSilent, kWorkerError, kDrain };
+constexpr int kNumMigrationCauses = 5;
+std::string_view name_of(MigrationCause cause);
+
+constexpr int kNumWorkerReasons = 10;
+constexpr int kNumPrefillReasons = 17;
+
+struct WorkerGauges {
+  std::string name;
+  Role role{};
+  bool ready = false;
+  WorkerLoad load;
+};
+
+struct ClusterNumbers {
+  std::array<uint64_t, kNumWorkerReasons> routed{};     // by WorkerReason
+  std::array<uint64_t, kNumPrefillReasons> prefills{};  // by PrefillReason
+  uint64_t remote_prefills = 0, local_prefills = 0;
+  std::map<std::string, std::array<uint64_t, kNumRejectReasons>> rejects;  // by class
+  std::map<std::string, uint64_t> accepted, degraded;                      // by class
+  std::array<uint64_t, kNumMigrationCauses> migrations{};
+  uint64_t migration_limit_reached = 0;
+  uint64_t transfer_bytes = 0, transfers = 0;
+  double transfer_seconds = 0;
+  std::array<uint64_t, kNumTransferFailures> transfer_failures{};
+  int64_t prefill_queue_depth = 0;
+  BreakerState prefill_breaker{}, decode_breaker{};
+  uint64_t flips_to_prefill = 0, flips_to_decode = 0;
+  double imbalance = 1;
+  int64_t desired_prefill = 0, desired_decode = 0;
+  int64_t kv_index_blocks = 0, kv_index_unsure = 0;
+  uint64_t config_reloads = 0, config_reload_failures = 0;
+  std::vector<WorkerGauges> workers;
+
+  void count(const RouteDecision& decision);
+  void count(const AdmissionDecision& decision, const std::string& qos_class);
+};
+
+std::string metrics_text(const ClusterNumbers& numbers);
+
+}  // namespace cheetah::cluster
