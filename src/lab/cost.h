@@ -8,12 +8,14 @@ namespace cheetah::lab {
 
 // The limits the lab measures. Core*: of one core; the others are of the whole CPU or device.
 enum class Roof {
-  kNone,        // time is all there is to say
-  kDram,        // bytes/s from memory: reads for a CPU, a device copy (read + write) for a GPU
-  kL3,          // CPU, one core
-  kL2,          // bytes/s; CPU: one core
-  kL1,          // bytes/s; CPU: one core, GPU: shared memory
-  kFp32,        // F32 multiply-adds, two operations each
+  kNone,      // time is all there is to say
+  kDram,      // bytes/s from memory: reads for a CPU, a device copy (read + write) for a GPU
+  kDramRead,  // bytes/s of a GPU's memory when nearly all are read: turning the bus round costs a copy a few
+              // percent
+  kL3,        // CPU, one core
+  kL2,        // bytes/s; CPU: one core
+  kL1,        // bytes/s; CPU: one core, GPU: shared memory
+  kFp32,      // F32 multiply-adds, two operations each
   kTensorBf16,  // BF16 products on tensor cores (GPU)
   kTensorFp8,   // FP8 products on tensor cores (GPU)
   kHostLink,    // bytes/s between pinned host memory and the device, one direction

@@ -93,9 +93,10 @@ std::string_view name_of(Timing timing) {
 }
 
 namespace {
-constexpr std::string_view kRoofNames[] = {"none",      "DRAM",      "L3",          "L2",
-                                           "L1",        "FP32",      "BF16 tensor", "FP8 tensor",
-                                           "host link", "core DRAM", "core FP32",   "launch"};
+constexpr std::string_view kRoofNames[] = {"none",      "DRAM",      "DRAM read",   "L3",         "L2",
+                                           "L1",        "FP32",      "BF16 tensor", "FP8 tensor", "host link",
+                                           "core DRAM", "core FP32", "launch"};
+static_assert(std::size(kRoofNames) == kNumRoofs);
 }  // namespace
 
 std::string_view name_of(Roof roof) { return kRoofNames[static_cast<size_t>(roof)]; }

@@ -25,9 +25,10 @@ __global__ __launch_bounds__(kThreads) void copy_all(const uint4* __restrict__ f
   for (; i < count; i += step) to[i] = from[i];
 }
 
-// Every block reads the same data, which fits in the L2; past the L1, four loads in flight.
-__global__ __launch_bounds__(kThreads) void read_l2(const uint4* data, int count, int passes,
-                                                    uint32_t* sink) {
+// All the data `passes` times, past the L1, four loads in flight: from the L2 what fits there, otherwise
+// memory.
+__global__ __launch_bounds__(kThreads) void read_all(const uint4* data, int count, int passes,
+                                                     uint32_t* sink) {
   uint32_t sum = 0;
   const int step = static_cast<int>(gridDim.x) * kThreads;
   for (int pass = 0; pass < passes; ++pass)
@@ -87,10 +88,15 @@ gpu::DeviceBuffer zeroed(int64_t bytes, Machine& machine) {
   return buffer;
 }
 
+// Far past every cache.
+int64_t memory_sample(Machine& machine) {
+  return std::clamp<int64_t>(machine.stream().device().memory_bytes / 32, int64_t{256} << 20,
+                             int64_t{1} << 30);
+}
+
 MeasuredRoof measure_copy(Machine& machine) {
   gpu::Stream& stream = machine.stream();
-  const int64_t bytes =
-      std::clamp<int64_t>(stream.device().memory_bytes / 32, int64_t{256} << 20, int64_t{1} << 30);
+  const int64_t bytes = memory_sample(machine);
   const gpu::DeviceBuffer from = zeroed(bytes, machine), to = zeroed(bytes, machine);
   const int64_t count = bytes / static_cast<int64_t>(sizeof(uint4));
   const double ours = best_seconds(stream, [&] {
@@ -106,20 +112,23 @@ MeasuredRoof measure_copy(Machine& machine) {
   return {.rate = moved / ours, .other_rate = moved / drivers};
 }
 
-double measure_l2(Machine& machine) {
+// Bytes/s of reading `bytes` over and over.
+double measure_read(int64_t bytes, int passes, Machine& machine) {
   gpu::Stream& stream = machine.stream();
-  const int64_t bytes = stream.device().l2_bytes / 4 / 4096 * 4096;
-  if (bytes == 0) return 0;
   const gpu::DeviceBuffer data = zeroed(bytes + 256, machine);
-  constexpr int kPasses = 16;
   const int64_t blocks = stream.device().num_sms * kBlocksPerSm;
   const auto count = static_cast<int>(bytes / static_cast<int64_t>(sizeof(uint4)));
   const int64_t step = 4 * blocks * kThreads;
   const double seconds = best_seconds(stream, [&] {
-    gpu::launch({.kernel = "read_l2", .grid = {blocks}, .block = {kThreads}, .numbers = {bytes}}, stream,
-                read_l2, data.as<uint4>(), count, kPasses, reinterpret_cast<uint32_t*>(data.data() + bytes));
+    gpu::launch({.kernel = "read_all", .grid = {blocks}, .block = {kThreads}, .numbers = {bytes}}, stream,
+                read_all, data.as<uint4>(), count, passes, reinterpret_cast<uint32_t*>(data.data() + bytes));
   });
-  return 16.0 * static_cast<double>(count / step * step) * kPasses / seconds;
+  return 16.0 * static_cast<double>(count / step * step) * passes / seconds;
+}
+
+double measure_l2(Machine& machine) {
+  const int64_t bytes = machine.stream().device().l2_bytes / 4 / 4096 * 4096;
+  return bytes == 0 ? 0 : measure_read(bytes, 16, machine);
 }
 
 double measure_shared(Machine& machine) {
@@ -157,6 +166,9 @@ MeasuredRoof measure_cuda_roof(Roof roof, Machine& machine) {
   if (machine.has_gpu()) switch (roof) {
       case Roof::kDram:
         measured = measure_copy(machine);
+        break;
+      case Roof::kDramRead:
+        measured.rate = measure_read(memory_sample(machine), 1, machine);
         break;
       case Roof::kL2:
         measured.rate = measure_l2(machine);

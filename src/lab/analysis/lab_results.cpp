@@ -16,6 +16,7 @@ struct RoofWord {
 };
 // The lab's names for its roofs, and ours.
 constexpr RoofWord kWords[] = {{"DRAM", "dram", false},
+                               {"DRAM read", "dram-read", false},
                                {"L3", "l3", false},
                                {"L2", "l2", false},
                                {"L1", "l1", false},

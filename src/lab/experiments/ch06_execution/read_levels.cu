@@ -48,7 +48,7 @@ std::unique_ptr<Trial> make_levels(const Setup& setup) {
   expect_total(*trial, x, sum, static_cast<uint32_t>(passes));
   // Sets a few times the cache still hit it now and then: memory's roof holds for much larger ones only.
   const bool in_cache = bytes <= 8 * setup.cache_bytes;
-  trial->set_cost({.bytes = 1.0 * bytes * passes, .roof = in_cache ? Roof::kL2 : Roof::kDram});
+  trial->set_cost({.bytes = 1.0 * bytes * passes, .roof = in_cache ? Roof::kL2 : Roof::kDramRead});
   const int64_t blocks = setup.stream->device().num_sms * 4;
   const auto add = [&]<class Vector>(const char* name,
                                      void (*kernel)(const Vector*, uint32_t*, int64_t, int)) {

@@ -79,7 +79,7 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   const auto x = trial->input<uint32_t>(n);
   const auto sum = trial->output<uint32_t>(1);
   expect_total(*trial, x, sum);
-  trial->set_cost({.flops = 1.0 * n, .bytes = 4.0 * n});
+  trial->set_cost({.flops = 1.0 * n, .bytes = 4.0 * n, .roof = Roof::kDramRead});
   const auto add = [&](const char* name, void (*kernel)(const uint32_t*, uint32_t*, int64_t),
                        int64_t blocks) {
     trial->variant(name, [=](const At& at) {

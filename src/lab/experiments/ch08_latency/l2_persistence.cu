@@ -95,7 +95,7 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   const auto y = trial->output<uint32_t>(threads);
   trial->expect<LookedUp>(y, [=](const At& at) { return LookedUp{at[stream], at[table], threads, mask}; });
   trial->set_cost({.bytes = 16.0 * kEach * threads + 4.0 * threads,
-                   .roof = Roof::kDram,
+                   .roof = Roof::kDramRead,
                    .items = 1.0 * kEach * threads,
                    .item = "lookup"});
   const int64_t blocks = threads / kThreads;

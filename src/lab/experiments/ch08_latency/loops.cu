@@ -43,7 +43,7 @@ std::unique_ptr<Trial> make_dot(const Setup& setup) {
   const auto x = trial->input<float>(n * depth), w = trial->input<float>(n * depth);
   const auto y = trial->output<float>(n);
   trial->expect<Dot>(y, [=](const At& at) { return Dot{at[x], at[w], n, depth}; });
-  trial->set_cost({.flops = 2.0 * depth * n, .bytes = 8.0 * depth * n + 4.0 * n});
+  trial->set_cost({.flops = 2.0 * depth * n, .bytes = 8.0 * depth * n + 4.0 * n, .roof = Roof::kDramRead});
   using Kernel = void (*)(const float*, const float*, float*, int, int);
   const std::pair<const char*, Kernel> kernels[] = {{"rolled", dot<1, 1>},
                                                     {"unrolled-4", dot<4, 1>},

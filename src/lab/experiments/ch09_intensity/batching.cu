@@ -62,7 +62,8 @@ std::unique_ptr<Trial> make_batch(const Setup& setup) {
   const auto x = trial->input<float>("x", batch * kColumns);
   const auto y = trial->output<float>("y", batch * kRows);
   trial->set_cost({.flops = 2.0 * batch * kRows * kColumns,
-                   .bytes = 4.0 * kRows * kColumns + 4.0 * batch * (kRows + kColumns)});
+                   .bytes = 4.0 * kRows * kColumns + 4.0 * batch * (kRows + kColumns),
+                   .roof = Roof::kDramRead});
   trial->device_reference([=](const Launch& at) {
     gpu::launch({.kernel = "exact", .grid = {kRows / kWarps, batch}, .block = {kThreads}}, at.stream(), exact,
                 at[w], at[x], at[y]);
@@ -153,7 +154,7 @@ std::unique_ptr<Trial> make_ragged(const Setup& setup) {
       });
   const auto y = trial->output<float>("y", rows);
   const double useful = static_cast<double>(rows) * kLongest / 3;  // the mean of u^2 is a third
-  trial->set_cost({.flops = 2 * useful, .bytes = 4 * useful * 0.9});
+  trial->set_cost({.flops = 2 * useful, .bytes = 4 * useful * 0.9, .roof = Roof::kDramRead});
   trial->reference([=](const HostArrays& host) {
     for (size_t row = 0; row < host[y].size(); ++row) {
       double sum = 0;

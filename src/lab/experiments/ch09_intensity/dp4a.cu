@@ -80,8 +80,9 @@ std::unique_ptr<Trial> make_rows(const Setup& setup) {
   const auto w = trial->input_from<float>("w", rows * kColumns, wide(0));
   const auto x = trial->input_from<float>("x", kColumns, wide(1));
   const auto y = trial->output<float>("y", rows);
-  trial->set_cost({.flops = 2.0 * rows * kColumns, .bytes = 1.0 * rows * kColumns});
-  trial->set_cost("f32", {.flops = 2.0 * rows * kColumns, .bytes = 4.0 * rows * kColumns});
+  trial->set_cost({.flops = 2.0 * rows * kColumns, .bytes = 1.0 * rows * kColumns, .roof = Roof::kDramRead});
+  trial->set_cost("f32",
+                  {.flops = 2.0 * rows * kColumns, .bytes = 4.0 * rows * kColumns, .roof = Roof::kDramRead});
   trial->reference([=](const HostArrays& host) {
     for (size_t row = 0; row < host[y].size(); ++row) {
       int sum = 0;

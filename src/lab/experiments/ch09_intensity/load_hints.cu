@@ -53,7 +53,7 @@ std::unique_ptr<Trial> make_hints(const Setup& setup) {
   const auto x = trial->input<float>("x", n4 * 4);
   const auto table = trial->input<float>("table", kTable);
   const auto y = trial->output<float>("y", n4);
-  trial->set_cost({.flops = 7.0 * n4, .bytes = 20.0 * n4});
+  trial->set_cost({.flops = 7.0 * n4, .bytes = 20.0 * n4, .roof = Roof::kDramRead});
   trial->reference([=](const HostArrays& host) {
     const auto values = host[table];
     for (size_t i = 0; i < host[y].size(); ++i) {
@@ -135,7 +135,8 @@ std::unique_ptr<Trial> make_gather(const Setup& setup) {
   const auto rows = trial->input<uint32_t>("rows", n, 0, static_cast<double>(n));
   const auto y = trial->output<float>("y", n * kRowFloats);
   // Rows are drawn with replacement: about 63 % of x is read.
-  trial->set_cost({.flops = 1.0 * n * kRowFloats, .bytes = n * (kRowFloats * 4.0 * 1.6 + 4)});
+  trial->set_cost(
+      {.flops = 1.0 * n * kRowFloats, .bytes = n * (kRowFloats * 4.0 * 1.6 + 4), .roof = Roof::kDramRead});
   trial->reference([=](const HostArrays& host) {
     for (size_t i = 0; i < host[y].size(); ++i)
       host[y][i] = 2 * host[x][host[rows][i / kRowFloats] * size_t{kRowFloats} + i % kRowFloats];
@@ -209,7 +210,7 @@ std::unique_ptr<Trial> make_order(const Setup& setup) {
   auto trial = std::make_unique<ArrayTrial>(setup);
   const auto x = trial->input<float>("x", n * kStreams);
   const auto y = trial->output<float>("y", n);
-  trial->set_cost({.flops = 2.0 * kStreams * n, .bytes = 4.0 * (kStreams + 1) * n});
+  trial->set_cost({.flops = 2.0 * kStreams * n, .bytes = 4.0 * (kStreams + 1) * n, .roof = Roof::kDramRead});
   trial->reference([=](const HostArrays& host) {
     for (size_t i = 0; i < host[y].size(); ++i) {
       double sum = 0;

@@ -264,8 +264,9 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   });
   const auto y = trial->output<float>("y", rows * kOutputs);
   const double flops = 2.0 * rows * kWeights, others = rows * (2.0 * kInputs + 4.0 * kOutputs);
-  trial->set_cost({.flops = flops, .bytes = 2.0 * kWeights + others});
-  trial->set_cost("sparse", {.flops = flops / 2, .bytes = 1.125 * kWeights + others});
+  trial->set_cost({.flops = flops, .bytes = 2.0 * kWeights + others, .roof = Roof::kDramRead});
+  trial->set_cost("sparse",
+                  {.flops = flops / 2, .bytes = 1.125 * kWeights + others, .roof = Roof::kDramRead});
   trial->device_reference([=](const Launch& at) {
     gpu::launch({.kernel = "exact", .grid = {kOutputs / 256, rows}, .block = {256}}, at.stream(), exact,
                 at[seed], at[x], at[y], static_cast<int>(rows));

@@ -54,7 +54,7 @@ std::unique_ptr<Trial> make_prefetch(const Setup& setup) {
   auto trial = std::make_unique<ArrayTrial>(setup);
   const auto x = trial->input<float>("x", n, 0, 1);
   const auto y = trial->output<float>("y", spans);
-  trial->set_cost({.flops = 1.0 * n, .bytes = 4.0 * n});
+  trial->set_cost({.flops = 1.0 * n, .bytes = 4.0 * n, .roof = Roof::kDramRead});
   trial->reference([=](const HostArrays& host) {
     for (size_t s = 0; s < host[y].size(); ++s) {
       double sum = 0;

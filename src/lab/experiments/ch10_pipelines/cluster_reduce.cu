@@ -64,7 +64,7 @@ std::unique_ptr<Trial> make_sum(const Setup& setup) {
   const auto x = trial->input<float>("x", n, 0, 1);
   const auto parts = trial->scratch<float>("parts", rows * kParts);
   const auto y = trial->output<float>("y", rows);
-  trial->set_cost({.flops = 1.0 * n, .bytes = 4.0 * n});
+  trial->set_cost({.flops = 1.0 * n, .bytes = 4.0 * n, .roof = Roof::kDramRead});
   trial->reference([=](const HostArrays& host) {
     for (size_t row = 0; row < host[y].size(); ++row) {
       double sum = 0;
@@ -172,7 +172,7 @@ std::unique_ptr<Trial> make_histogram(const Setup& setup) {
     }
   });
   const auto bins = trial->output<uint32_t>("bins", kBins);
-  trial->set_cost({.bytes = 2.0 * n, .items = 1.0 * n, .item = "key"});
+  trial->set_cost({.bytes = 2.0 * n, .roof = Roof::kDramRead, .items = 1.0 * n, .item = "key"});
   trial->reference([=](const HostArrays& host) {
     for (const uint16_t key : host[keys]) ++host[bins][key];
   });

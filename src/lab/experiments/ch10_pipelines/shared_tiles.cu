@@ -133,7 +133,9 @@ std::unique_ptr<Trial> make_shared_tiles(const Setup& setup) {
   auto trial = std::make_unique<ArrayTrial>(setup);
   const auto x = trial->input<float>("tiles", tiles * kTileFloats);
   const auto y = trial->output<float>("y", kReaders * tiles * kWarps);
-  trial->set_cost({.flops = 2.0 * kReaders * tiles * kTileFloats, .bytes = 1.0 * tiles * kTileBytes});
+  trial->set_cost({.flops = 2.0 * kReaders * tiles * kTileFloats,
+                   .bytes = 1.0 * tiles * kTileBytes,
+                   .roof = Roof::kDramRead});
   trial->reference([=](const HostArrays& host) {
     for (size_t i = 0; i < host[x].size(); ++i) {
       const size_t tile = i / kTileFloats, in = i % kTileFloats, warp = in / 4 % kMathThreads / 32;

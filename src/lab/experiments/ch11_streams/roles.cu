@@ -176,7 +176,8 @@ std::unique_ptr<Trial> make_accumulate(const Setup& setup) {
       to[i] = static_cast<float>(static_cast<int>(uniform_at(seed, i) * 17) - 8);
   });
   const auto y = trial->output<float>("y", int64_t{kRows} * kVector);
-  trial->set_cost({.flops = 1.0 * blocks * kVector, .bytes = 4.0 * blocks * kVector});
+  trial->set_cost(
+      {.flops = 1.0 * blocks * kVector, .bytes = 4.0 * blocks * kVector, .roof = Roof::kDramRead});
   trial->reference([=](const HostArrays& host) {
     for (size_t i = 0; i < host[x].size(); ++i)
       host[y][i / kVector % kRows * kVector + i % kVector] +=
