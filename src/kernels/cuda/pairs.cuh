@@ -26,4 +26,12 @@ __device__ inline float2 unpack_pair(uint32_t bits) {
     return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&bits));
 }
 
+// Four E4M3 numbers as two pairs of F16.
+__device__ inline void widen_fp8(uint32_t four, uint32_t& low, uint32_t& high) {
+  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\n"
+      "cvt.rn.f16x2.e4m3x2 %0, l;\ncvt.rn.f16x2.e4m3x2 %1, h;\n}"
+      : "=r"(low), "=r"(high)
+      : "r"(four));
+}
+
 }  // namespace cheetah::gpu

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "kernels/decode_chain/cuda/chain_ops.h"
 
 namespace cheetah::gpu {
 
@@ -20,9 +21,9 @@ ChainTiling tile_product(int64_t outputs, bool gated, int num_multiprocessors) {
     best.tiles = tiles;
   }
   best.boxes_per_tile = gated ? 4 : 1;
-  constexpr int kStageBytes = 28 << 10, kMaxBoxes = 8;
-  best.boxes_per_stage = gated ? 1 : std::min(kMaxBoxes, kStageBytes / (best.box_rows * 128));
-  constexpr int kWarps = 8, kMaxWays = 4;
+  best.boxes_per_stage =
+      gated ? 1 : std::min(chain::kMaxWBoxes, chain::kStageWeightBytes / (best.box_rows * 128));
+  constexpr int kWarps = chain::kConsumerWarps, kMaxWays = 4;
   const int groups = best.box_rows / 16;
   best.k_ways = gated || groups == 0 ? 1 : kWarps / groups < kMaxWays ? kWarps / groups : kMaxWays;
   return best;

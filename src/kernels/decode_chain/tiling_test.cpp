@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "kernels/decode_chain/cuda/chain_ops.h"
 #include "kernels/decode_chain/decode_chain.h"
 
 namespace cheetah::gpu {
@@ -30,7 +31,7 @@ TEST(ChainTiling, TilesCoverEveryOutputAndFitAStage) {
       SCOPED_TRACE(testing::Message() << outputs << (gated ? " gated" : ""));
       EXPECT_GE(t.tiles * t.box_rows * (gated ? 2 : 1), outputs);
       EXPECT_LE(t.box_rows, 64);
-      EXPECT_LE(t.box_rows * 128 * t.boxes_per_stage * t.boxes_per_tile, 28 << 10);
+      EXPECT_LE(t.box_rows * 128 * t.boxes_per_stage * t.boxes_per_tile, chain::kStageWeightBytes);
       EXPECT_LE(t.k_ways * (t.box_rows + 15) / 16, 8 + t.k_ways);
       EXPECT_LE(highest_pile(t), (outputs / (gated ? 2 : 1) / kH200 + 1) * 2 + 64);
     }

@@ -49,11 +49,7 @@ struct Accumulator {
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
 
   __device__ static void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    ptx::multiply_bf16(d, {a[0], a[1], a[2], a[3]}, b0, b1);
   }
   // Where a 16-byte piece of a row lies in a swizzled box.
   __device__ static uint32_t piece(uint32_t base, int row, int chunk) {

@@ -195,8 +195,8 @@ struct Attention {
   __device__ void score(float (&scores)[4]) const {
 #pragma unroll
     for (int j = 0; j < kChunks; ++j) {
-      multiply(scores, keys[0][j].x, keys[1][j].x, keys[0][j].y, keys[1][j].y, q[j].x, q[j].y);
-      multiply(scores, keys[0][j].z, keys[1][j].z, keys[0][j].w, keys[1][j].w, q[j].z, q[j].w);
+      ptx::multiply_bf16(scores, {keys[0][j].x, keys[1][j].x, keys[0][j].y, keys[1][j].y}, q[j].x, q[j].y);
+      ptx::multiply_bf16(scores, {keys[0][j].z, keys[1][j].z, keys[0][j].w, keys[1][j].w}, q[j].z, q[j].w);
     }
   }
   // Scores of tokens line and line + 8 for two heads to weights of the running softmax.
@@ -239,8 +239,10 @@ struct Attention {
                                 {values[3][j].x, values[3][j].y, values[3][j].z, values[3][j].w}};
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        multiply(out[j * 4 + i], __byte_perm(v[0][i], v[1][i], 0x5410), __byte_perm(v[0][i], v[1][i], 0x7632),
-                 __byte_perm(v[2][i], v[3][i], 0x5410), __byte_perm(v[2][i], v[3][i], 0x7632), b0, b1);
+        ptx::multiply_bf16(out[j * 4 + i],
+                           {__byte_perm(v[0][i], v[1][i], 0x5410), __byte_perm(v[0][i], v[1][i], 0x7632),
+                            __byte_perm(v[2][i], v[3][i], 0x5410), __byte_perm(v[2][i], v[3][i], 0x7632)},
+                           b0, b1);
     }
   }
 

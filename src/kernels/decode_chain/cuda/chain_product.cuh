@@ -3,20 +3,14 @@
 // row of W at once and the same numbers of x: which inner index they have in the tensor cores' eyes does not
 // matter as long as both agree.
 #include "kernels/cuda/pairs.cuh"
+#include "kernels/cuda/reduce.cuh"
 #include "kernels/decode_chain/cuda/chain_ring.cuh"
+#include "kernels/gemm/cuda/hopper_epilogue.cuh"
 
 namespace cheetah::gpu::chain {
 
 using Pair = uint32_t;  // two BF16
 inline constexpr auto kBf16 = wgmma::Input::kBf16;
-
-__device__ inline void multiply(float (&d)[4], Pair a0, Pair a1, Pair a2, Pair a3, Pair b0, Pair b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
 
 // 16 bytes of a 128-byte row, as the copy engine swizzled it: by the row's place in 1024 bytes of shared
 // memory.
@@ -27,21 +21,7 @@ __device__ inline uint4 piece(const unsigned char* box, int row, int chunk) {
 }
 
 // Rows of x are BF16, and F16 where W is FP8: the device widens FP8 to F16 in one instruction.
-__device__ inline void multiply_f16(float (&d)[4], Pair a0, Pair a1, Pair a2, Pair a3, Pair b0, Pair b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-// Four E4M3 numbers as two pairs of F16.
-__device__ inline void widen_fp8(uint32_t four, Pair& low, Pair& high) {
-  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\n"
-      "cvt.rn.f16x2.e4m3x2 %0, l;\ncvt.rn.f16x2.e4m3x2 %1, h;\n}"
-      : "=r"(low), "=r"(high)
-      : "r"(four));
-}
-
+//
 // sums += 16 rows from `row` of a box of W times the tokens' numbers in its boxes of x. Neighbouring threads
 // take every other piece of a row: with the rows' swizzle no bank is asked twice.
 template <class R, bool kFp8, int kTokens>
@@ -72,14 +52,14 @@ __device__ void multiply_box(float (&sums)[kTokens / 8][4], const unsigned char*
         widen_fp8(high_words[s], a1, a3);
 #pragma unroll
         for (int j = 0; j < kTokens / 8; ++j)
-          multiply_f16(sums[j], a0, a1, a2, a3, b[j][s * 2], b[j][s * 2 + 1]);
+          ptx::multiply_f16(sums[j], {a0, a1, a2, a3}, b[j][s * 2], b[j][s * 2 + 1]);
       }
     } else {
 #pragma unroll
       for (int j = 0; j < kTokens / 8; ++j) {
         const uint4 b = piece(x, token(j), chunk);
-        multiply(sums[j], low_words[0], high_words[0], low_words[1], high_words[1], b.x, b.y);
-        multiply(sums[j], low_words[2], high_words[2], low_words[3], high_words[3], b.z, b.w);
+        ptx::multiply_bf16(sums[j], {low_words[0], high_words[0], low_words[1], high_words[1]}, b.x, b.y);
+        ptx::multiply_bf16(sums[j], {low_words[2], high_words[2], low_words[3], high_words[3]}, b.z, b.w);
       }
     }
   }
@@ -166,11 +146,6 @@ __device__ inline float4 widen4(uint2 raw) {
   const float2 low = unpack_pair<kBf16>(raw.x), high = unpack_pair<kBf16>(raw.y);
   return make_float4(low.x, low.y, high.x, high.y);
 }
-__device__ inline float warp_sum(float v) {
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(~0u, v, step);
-  return v;
-}
 
 // What a tile's last arithmetic needs from memory, asked for before the products.
 template <int kTokens>
@@ -200,8 +175,6 @@ __device__ inline float4 scale_and_bias(const Op& op, float4 v, int row, float i
   return op.bias ? add(v, load4(op.bias + row)) : v;
 }
 
-__device__ inline float gate(float g, float up) { return g / (1.f + __expf(-g)) * up; }
-
 // A warp a token: adds the parts up and makes what the next operation takes.
 template <int kTokens, bool kFp8>
 __device__ void finish_tile(const Params& p, const Op& op, int tile, const float* parts,
@@ -223,7 +196,8 @@ __device__ void finish_tile(const Params& p, const Op& op, int tile, const float
       if (op.up_row) {
         const float4 g = scale_and_bias(op, part(at / rows, at % rows), output, scale);
         const float4 up = scale_and_bias(op, part(at / rows + 2, at % rows), output + op.up_row, scale);
-        v = make_float4(gate(g.x, up.x), gate(g.y, up.y), gate(g.z, up.z), gate(g.w, up.w));
+        v = make_float4(hopper::gated_silu(g.x, up.x), hopper::gated_silu(g.y, up.y),
+                        hopper::gated_silu(g.z, up.z), hopper::gated_silu(g.w, up.w));
       } else {
         v = part(0, at);
         for (int way = 1; way < op.k_ways; ++way) v = add(v, part(way, at));

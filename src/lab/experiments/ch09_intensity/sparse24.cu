@@ -90,13 +90,6 @@ __global__ void pack_inputs(const float* x, uint4* packed) {
                                         bf16_pair(at[16], at[17]), bf16_pair(at[24], at[25]));
 }
 
-__device__ inline void multiply_dense(float (&d)[4], const uint4& a, uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-}
 __device__ inline void multiply_sparse(float (&d)[4], const uint4& a, const uint4& b, uint32_t metadata) {
   asm volatile(
       "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
@@ -159,8 +152,8 @@ __device__ inline void multiply_stage(const unsigned char* stage, float (&sums)[
         const uint4 low = at[0], high = at[kFragment / 16];
 #pragma unroll
         for (int t = 0; t < S::kTiles; ++t) {
-          multiply_dense(sums[i][t], low, b[t].x, b[t].y);
-          multiply_dense(sums[i][t], high, b[t].z, b[t].w);
+          ptx::multiply_bf16(sums[i][t], low, b[t].x, b[t].y);
+          ptx::multiply_bf16(sums[i][t], high, b[t].z, b[t].w);
         }
       }
     }
