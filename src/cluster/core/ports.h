@@ -28,7 +28,7 @@ namespace cheetah::cluster {
 
 struct PeerMessage {
   WorkerId from{};
-  Message message;
+  Message message{};
 };
 struct PeerUp {
   WorkerId peer{};
@@ -39,10 +39,10 @@ struct PeerDown {
 // What the registry has, and what changes. While it cannot be reached nothing is said: the last known map
 // stays.
 struct RegistrySnapshot {
-  std::vector<WorkerDescriptor> workers;
+  std::vector<WorkerDescriptor> workers{};
 };
 struct RegistryPut {
-  WorkerDescriptor worker;
+  WorkerDescriptor worker{};
 };
 struct RegistryGone {  // its lease ended: nothing new goes there, but a link that stands goes on serving
   WorkerId worker{};
@@ -53,12 +53,12 @@ struct Tick {};
 
 struct ClientRequest {
   RequestUid uid{};  // make_uid()
-  GenerationRequest request;
-  GrammarSource grammar;
-  std::string tenant;     // for quotas and logs; may be empty
-  std::string qos_class;  // empty: the default one
-  bool race = false;      // to two workers at once: the first token wins
-  std::string trace;
+  GenerationRequest request{};
+  GrammarSource grammar{};
+  std::string tenant{};     // for quotas and logs; may be empty
+  std::string qos_class{};  // empty: the default one
+  bool race = false;        // to two workers at once: the first token wins
+  std::string trace{};
 };
 struct ClientCancel {
   RequestUid uid{};
@@ -78,7 +78,7 @@ using RouterInput = std::variant<PeerMessage, PeerUp, PeerDown, RegistrySnapshot
 
 struct SendMessage {
   WorkerId to{};
-  Message message;
+  Message message{};
 };
 
 enum class Counter : uint8_t {  // counter_name() has the names for people and Prometheus
@@ -121,9 +121,9 @@ struct Count {
 
 // One line for the decision log: what was decided about which request, and why.
 struct LogDecision {
-  RequestKey key;
-  std::string what;
-  std::string why;
+  RequestKey key{};
+  std::string what{};
+  std::string why{};
 };
 
 // ---- Outputs of a router ----
@@ -131,17 +131,17 @@ struct LogDecision {
 // To the client, each once and in order; after one with `done` the uid is free.
 struct Emit {
   RequestUid uid{};
-  GenerationEvent event;
+  GenerationEvent event{};
   // With done: where the time went, and what it took.
   struct Summary {
-    Waterfall workers;
+    Waterfall workers{};
     Microseconds total{}, first_token{};
     uint32_t attempts = 0;
     WorkerId decode_worker{};
-    std::string decision;                     // why it went where it went
-    std::optional<Microseconds> retry_after;  // with a refusal
+    std::string decision{};                     // why it went where it went
+    std::optional<Microseconds> retry_after{};  // with a refusal
   };
-  std::optional<Summary> summary;
+  std::optional<Summary> summary{};
 };
 
 using RouterOutput = std::variant<SendMessage, Emit, Count, LogDecision>;
@@ -149,49 +149,49 @@ using RouterOutput = std::variant<SendMessage, Emit, Count, LogDecision>;
 // ---- Inputs of a worker ----
 
 struct EngineEvent {  // of a request that EngineSubmit started; the last has `done`
-  RequestKey key;
-  GenerationEvent event;
+  RequestKey key{};
+  GenerationEvent event{};
 };
 struct CacheLooked {  // answers LookUpCache
-  RequestKey key;
+  RequestKey key{};
   int64_t cached_tokens = 0;  // whole pages
 };
 struct SpaceReserved {  // answers ReserveSpace
-  RequestKey key;
-  std::optional<ReservationId> reservation;  // none: no space now
-  std::string memory;                        // for PrefillJob::memory
+  RequestKey key{};
+  std::optional<ReservationId> reservation{};  // none: no space now
+  std::string memory{};                        // for PrefillJob::memory
 };
 struct SlabImported {  // answers ImportSlab
-  RequestKey key;
+  RequestKey key{};
   ReservationId reservation{};
   uint32_t index = 0;
   bool imported = false;  // false: bad checksum, or the cache would not take it
-  std::string why;
+  std::string why{};
 };
 struct ReservationFenced {  // answers FenceReservation: whatever the peer wrote, it writes no more
   ReservationId reservation{};
 };
 struct ExportProgress {  // of StartExport, after each chunk; the last has `finished` or `failed`
-  RequestKey key;
+  RequestKey key{};
   int64_t tokens_ready = 0;  // from the prompt's beginning, whole pages
   bool finished = false;
   bool failed = false;
-  std::string why;
+  std::string why{};
 };
 struct SlabSent {  // answers PostSlab, also one that was fenced
-  RequestKey key;
+  RequestKey key{};
   uint32_t index = 0;
   bool sent = false;
   uint64_t checksum = 0;
-  std::string why;
+  std::string why{};
 };
 struct WritesFenced {  // answers FenceWrites: every PostSlab of the key was answered and none writes any more
-  RequestKey key;
+  RequestKey key{};
 };
 enum class DeliveryId : uint64_t {};
 struct JobDelivered {  // the queue gave us this; it may have been given before
   DeliveryId delivery{};
-  PrefillJob job;
+  PrefillJob job{};
 };
 struct QueueUp {};
 struct QueueDown {};
@@ -200,7 +200,7 @@ struct DrainRequested {  // SIGTERM, or an operator
 };
 struct WarmedUp {};    // answers WarmUp
 struct LoadMeasured {  // a few times a second; goes out as Heartbeat
-  WorkerLoad load;
+  WorkerLoad load{};
 };
 
 using WorkerInput = std::variant<PeerMessage, PeerUp, PeerDown, RegistrySnapshot, RegistryPut, RegistryGone,
@@ -211,38 +211,38 @@ using WorkerInput = std::variant<PeerMessage, PeerUp, PeerDown, RegistrySnapshot
 // ---- Outputs of a worker ----
 
 struct EngineSubmit {  // the events come back as EngineEvent; deadline is set; grammar still to be compiled
-  RequestKey key;
-  GenerationRequest request;
-  GrammarSource grammar;
-  std::vector<ResumedChoice> resume;
-  std::string trace;
+  RequestKey key{};
+  GenerationRequest request{};
+  GrammarSource grammar{};
+  std::vector<ResumedChoice> resume{};
+  std::string trace{};
 };
 struct EngineCancel {  // the engine answers with a last event as always
-  RequestKey key;
+  RequestKey key{};
 };
 struct EnginePause {
-  RequestKey key;
+  RequestKey key{};
   bool paused = true;
 };
 struct LookUpCache {
-  RequestKey key;
-  std::vector<int32_t> tokens;
-  std::string salt;
+  RequestKey key{};
+  std::vector<int32_t> tokens{};
+  std::string salt{};
 };
 struct ReserveSpace {  // for the pages of [first_token, end_token)
-  RequestKey key;
+  RequestKey key{};
   int64_t first_token = 0, end_token = 0;
   Time deadline{};  // by when the core will have freed or quarantined it, for the books
 };
 struct ImportSlab {  // check the sum, then put the pages into the prefix cache and pin them for this request
-  RequestKey key;
+  RequestKey key{};
   ReservationId reservation{};
-  SlabPosted slab;
-  std::vector<int32_t> tokens;  // from the prompt's beginning to the end of the slab
-  std::string salt;
+  SlabPosted slab{};
+  std::vector<int32_t> tokens{};  // from the prompt's beginning to the end of the slab
+  std::string salt{};
 };
 struct Unpin {  // the request has been admitted, or is gone: its imported pages are ordinary cached ones
-  RequestKey key;
+  RequestKey key{};
 };
 struct Quarantine {  // somebody may still write there: not to be used again until FreeReservation
   ReservationId reservation{};
@@ -255,7 +255,7 @@ struct FreeReservation {
   ReservationId reservation{};
 };
 struct PushJob {
-  PrefillJob job;
+  PrefillJob job{};
 };
 struct AckJob {
   DeliveryId delivery{};
@@ -267,31 +267,31 @@ struct ExtendJob {  // still at it: start the visibility time again
   DeliveryId delivery{};
 };
 struct StartExport {  // prefill `tokens` up to end_token and keep the pages until ReleaseExport
-  RequestKey key;
-  std::vector<int32_t> tokens;  // the whole prompt
-  std::string salt;
+  RequestKey key{};
+  std::vector<int32_t> tokens{};  // the whole prompt
+  std::string salt{};
   int64_t end_token = 0;
   int priority = 0;
   Time deadline{};
 };
 struct ReleaseExport {  // stops it where it runs; nothing about the key comes after
-  RequestKey key;
+  RequestKey key{};
 };
 struct PostSlab {
-  RequestKey key;
+  RequestKey key{};
   WorkerId to{};
   ReservationId reservation{};
-  std::string memory;
-  KvDescriptor kv;  // of the receiver
+  std::string memory{};
+  KvDescriptor kv{};  // of the receiver
   uint32_t index = 0;
   int64_t first_token = 0, num_tokens = 0;
   int64_t offset_tokens = 0;  // of the slab in the reservation
 };
 struct FenceWrites {
-  RequestKey key;
+  RequestKey key{};
 };
 struct Announce {  // put it into the registry under our lease
-  WorkerDescriptor descriptor;
+  WorkerDescriptor descriptor{};
 };
 struct WarmUp {
   Role role{};

@@ -13,8 +13,8 @@ namespace cheetah::cluster {
 
 // A worker as its router sees it.
 struct KnownWorker {
-  WorkerDescriptor descriptor;
-  WorkerLoad load;
+  WorkerDescriptor descriptor{};
+  WorkerLoad load{};
   Time load_at{};  // when it came
   bool linked = false;
   bool registered = false;  // the registry has it
@@ -33,20 +33,20 @@ using KnownWorkers = std::map<WorkerId, KnownWorker>;
 struct RouteQuestion {
   const ClientRequest& client;
   const KnownWorkers& workers;
-  WorkerId self{};             // decode-centric: prefer this one; 0: a central router
-  int64_t queue_depth = 0;     // jobs
-  std::vector<WorkerId> lost;  // workers that failed this request: only if there is no other
-  int64_t generated = 0;       // tokens the client already has
+  WorkerId self{};               // decode-centric: prefer this one; 0: a central router
+  int64_t queue_depth = 0;       // jobs
+  std::vector<WorkerId> lost{};  // workers that failed this request: only if there is no other
+  int64_t generated = 0;         // tokens the client already has
   Time now{};
 };
 
 struct RouteDecision {
-  std::optional<WorkerId> decode;  // none: nobody can now
-  std::optional<WorkerId> second;  // a race
+  std::optional<WorkerId> decode{};  // none: nobody can now
+  std::optional<WorkerId> second{};  // a race
   PrefillMode prefill = PrefillMode::kLocal;
-  std::optional<WorkerId> prefill_hint;
+  std::optional<WorkerId> prefill_hint{};
   int64_t effective_tokens = 0;  // of the prompt, not cached at `decode` as far as is known
-  std::string why;               // scores and reasons, one line
+  std::string why{};             // scores and reasons, one line
 };
 
 struct AdmissionDecision {
@@ -54,7 +54,7 @@ struct AdmissionDecision {
   Kind kind = Kind::kAccept;
   int64_t max_tokens = 0;  // with kDegrade
   Microseconds retry_after{};
-  std::string why;
+  std::string why{};
 };
 
 // What became of a decision: for the moving averages and the worth of disaggregation.

@@ -24,7 +24,7 @@ enum class ReservationId : uint64_t {};
 
 // What the client already has of one choice. The engine that takes over replays the tokens silently.
 struct ResumedChoice {
-  std::vector<int32_t> tokens;
+  std::vector<int32_t> tokens{};
   bool finished = false;  // nothing more of it is wanted
 
   bool operator==(const ResumedChoice&) const = default;
@@ -32,15 +32,15 @@ struct ResumedChoice {
 
 // What a grammar was compiled from: each worker compiles it again for itself.
 struct GrammarSource {
-  std::string kind;  // empty: no grammar
-  std::string text;
+  std::string kind{};  // empty: no grammar
+  std::string text{};
 
   bool operator==(const GrammarSource&) const = default;
 };
 
 // First on every link, in both directions.
 struct Hello {
-  WorkerDescriptor descriptor;
+  WorkerDescriptor descriptor{};
 };
 
 // Several times a second to every peer; a peer that is silent for too long counts as lost.
@@ -48,7 +48,7 @@ struct Heartbeat {
   Role role = Role::kBoth;
   WorkerState state = WorkerState::kReady;
   uint64_t epoch = 0;
-  WorkerLoad load;
+  WorkerLoad load{};
 };
 
 enum class PrefillMode : uint8_t { kLocal, kRemote };
@@ -56,14 +56,14 @@ enum class PrefillMode : uint8_t { kLocal, kRemote };
 // Router to decode worker: answer this. `request.deadline` and `request.grammar` do not cross: time_left and
 // grammar do.
 struct Generate {
-  RequestKey key;
-  GenerationRequest request;
-  GrammarSource grammar;
-  std::vector<ResumedChoice> resume;  // empty: from the start; else one for each choice
+  RequestKey key{};
+  GenerationRequest request{};
+  GrammarSource grammar{};
+  std::vector<ResumedChoice> resume{};  // empty: from the start; else one for each choice
   PrefillMode prefill = PrefillMode::kLocal;
   WorkerId prefill_hint{};  // 0: whoever pulls the job first
-  std::optional<Microseconds> time_left;
-  std::string trace;  // W3C traceparent of the request's span; may be empty
+  std::optional<Microseconds> time_left{};
+  std::string trace{};  // W3C traceparent of the request's span; may be empty
 };
 
 // Where a request's time went at the workers, as far as it is known. Zero: did not happen (yet).
@@ -82,11 +82,11 @@ struct Waterfall {
 // that the router forwards each once and in order; first_index is that of event.tokens[0] in its choice. The
 // event's times are offsets from `arrived`, which is the epoch of the clock.
 struct Tokens {
-  RequestKey key;
+  RequestKey key{};
   uint64_t sequence = 0;
   int64_t first_index = 0;
-  GenerationEvent event;
-  Waterfall waterfall;  // on the last
+  GenerationEvent event{};
+  Waterfall waterfall{};  // on the last
 };
 
 enum class GiveUpReason : uint8_t {
@@ -98,63 +98,63 @@ enum class GiveUpReason : uint8_t {
 
 // Decode worker to router: this attempt ends here without an end; try elsewhere.
 struct GaveUp {
-  RequestKey key;
+  RequestKey key{};
   GiveUpReason reason = GiveUpReason::kFailed;
-  std::string why;
+  std::string why{};
 };
 
 // Router to decode worker, decode worker to prefill worker: nobody waits for it any more.
 struct Cancel {
-  RequestKey key;
+  RequestKey key{};
 };
 
 // The client reads too slowly, or reads again.
 struct Pause {
-  RequestKey key;
+  RequestKey key{};
   bool paused = true;
 };
 
 // Router to decode worker, after a silence: do you still have it, and what did I miss?
 struct Probe {
-  RequestKey key;
+  RequestKey key{};
 };
 struct ProbeAnswer {
-  RequestKey key;
+  RequestKey key{};
   uint64_t next_sequence = 0;  // of the next Tokens; GaveUp answers where the request is unknown
 };
 
 // Decode worker to the prefill queue, or, where the queue is down, straight to a prefill worker: compute the
 // pages of `tokens` and write those from first_token on into the reservation.
 struct PrefillJob {
-  RequestKey key;
+  RequestKey key{};
   WorkerId reply_to{};
-  std::vector<int32_t> tokens;
-  std::string salt;
+  std::vector<int32_t> tokens{};
+  std::string salt{};
   int64_t first_token =
       0;                  // of the pages wanted: a multiple of the page size; those before are there already
   int64_t end_token = 0;  // a multiple of the page size
   ReservationId reservation{};
-  std::string memory;  // how to write there; opaque to all but transfer/
-  KvDescriptor kv;     // of the decode worker's pages
+  std::string memory{};  // how to write there; opaque to all but transfer/
+  KvDescriptor kv{};     // of the decode worker's pages
   int priority = 0;
   Microseconds time_left{};  // from when the job is pushed; after that nobody waits for it
-  std::string trace;
+  std::string trace{};
 };
 
 // Prefill worker to decode worker: I have this job; shall I? Nothing is written before the answer.
 struct Claimed {
-  RequestKey key;
+  RequestKey key{};
   ReservationId reservation{};
 };
 struct ClaimAnswer {
-  RequestKey key;
+  RequestKey key{};
   ReservationId reservation{};
   bool accepted = false;
 };
 
 // Prefill worker to decode worker: these pages are written. The receiver checks the sum before it uses them.
 struct SlabPosted {
-  RequestKey key;
+  RequestKey key{};
   ReservationId reservation{};
   uint32_t index = 0;       // of the job's slabs: they cover the job's tokens in order
   int64_t first_token = 0;  // whole pages
@@ -163,7 +163,7 @@ struct SlabPosted {
 };
 
 struct PrefillDone {
-  RequestKey key;
+  RequestKey key{};
   ReservationId reservation{};
   int64_t end_token = 0;  // the slabs posted reach to here
   uint32_t num_slabs = 0;
@@ -171,15 +171,15 @@ struct PrefillDone {
 };
 
 struct PrefillFailed {
-  RequestKey key;
+  RequestKey key{};
   ReservationId reservation{};
-  std::string why;
+  std::string why{};
 };
 
 // Prefill worker to decode worker: I have written to this reservation for the last time. Answers Cancel;
 // after PrefillDone and PrefillFailed it goes without saying.
 struct WritesStopped {
-  RequestKey key;
+  RequestKey key{};
   ReservationId reservation{};
 };
 
@@ -207,7 +207,7 @@ struct KvChange {
 struct KvEvents {
   WorkerId worker{};
   uint64_t first_number = 0;
-  std::vector<KvChange> changes;
+  std::vector<KvChange> changes{};
 };
 
 // The order is the wire's: append only.

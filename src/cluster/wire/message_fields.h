@@ -1,0 +1,203 @@
+#pragma once
+// The fields of each message, in the order of the wire.
+#include "cluster/wire/archive.h"
+#include "cluster/wire/message.h"
+#include "cluster/wire/request_fields.h"
+
+namespace cheetah::cluster {
+
+template <class A, Like<RequestKey> M>
+void fields(A& a, M& m) {
+  a.number(m.uid);
+  a.number(m.attempt);
+}
+
+template <class A, Like<KvDescriptor> M>
+void fields(A& a, M& m) {
+  a.text(m.model);
+  a.text(m.dtype);
+  a.text(m.order);
+  a.between(m.page_tokens, 0, 1 << 20);
+  a.between(m.num_layers, 0, 1 << 20);
+  a.between(m.num_kv_heads, 0, 1 << 20);
+  a.between(m.key_dim, 0, 1 << 20);
+  a.between(m.value_dim, 0, 1 << 20);
+  a.between(m.tp_rank, 0, 1 << 20);
+  a.between(m.tp_size, 1, 1 << 20);
+  a.list(m.windows, 4096, 8, [&](auto& window) { a.between(window, int64_t{0}, kMaxCount); });
+  a.between(m.page_bytes, int64_t{0}, kMaxCount);
+}
+
+template <class A, Like<WorkerDescriptor> M>
+void fields(A& a, M& m) {
+  a.number(m.id);
+  a.text(m.name);
+  a.choice(m.role, Role::kBoth);
+  a.choice(m.state, WorkerState::kDraining);
+  a.number(m.epoch);
+  a.text(m.host);
+  a.number(m.port);
+  a.text(m.transfer);
+  fields(a, m.kv);
+  a.between(m.max_sequences, int64_t{0}, kMaxCount);
+  a.between(m.num_pages, int64_t{0}, kMaxCount);
+  a.between(m.max_context, int64_t{0}, kMaxCount);
+}
+
+template <class A, Like<WorkerLoad> M>
+void fields(A& a, M& m) {
+  for (auto* count :
+       {&m.running, &m.waiting, &m.prefill_tokens, &m.decode_tokens, &m.pages_total, &m.pages_free})
+    a.between(*count, int64_t{0}, kMaxCount);
+  a.finite(m.prefill_us_per_token);
+  a.finite(m.decode_step_us);
+  a.finite(m.bandwidth_share);
+}
+
+template <class A, Like<Waterfall> M>
+void fields(A& a, M& m) {
+  a.span(m.queued);
+  a.span(m.prefill);
+  a.span(m.transfer);
+  a.span(m.decode);
+  a.between(m.remote_tokens, int64_t{0}, kMaxCount);
+  a.number(m.prefill_worker);
+}
+
+template <class A, Like<Hello> M>
+void fields(A& a, M& m) {
+  fields(a, m.descriptor);
+}
+
+template <class A, Like<Heartbeat> M>
+void fields(A& a, M& m) {
+  a.choice(m.role, Role::kBoth);
+  a.choice(m.state, WorkerState::kDraining);
+  a.number(m.epoch);
+  fields(a, m.load);
+}
+
+template <class A, Like<Generate> M>
+void fields(A& a, M& m) {
+  fields(a, m.key);
+  fields(a, m.request);
+  fields(a, m.grammar);
+  a.list(m.resume, kMaxChoices, 5, [&](auto& choice) { fields(a, choice); });
+  a.choice(m.prefill, PrefillMode::kRemote);
+  a.number(m.prefill_hint);
+  maybe(a, m.time_left, [&](auto& left) { a.span(left); });
+  a.text(m.trace);
+}
+
+template <class A, Like<Tokens> M>
+void fields(A& a, M& m) {
+  fields(a, m.key);
+  a.number(m.sequence);
+  a.between(m.first_index, int64_t{0}, kMaxCount);
+  fields(a, m.event);
+  fields(a, m.waterfall);
+}
+
+template <class A, Like<GaveUp> M>
+void fields(A& a, M& m) {
+  fields(a, m.key);
+  a.choice(m.reason, GiveUpReason::kNotMyRole);
+  a.text(m.why);
+}
+
+template <class A, class M>
+requires Like<M, Cancel> || Like<M, Probe>
+void fields(A& a, M& m) { fields(a, m.key); }
+
+template <class A, Like<Pause> M>
+void fields(A& a, M& m) {
+  fields(a, m.key);
+  a.number(m.paused);
+}
+
+template <class A, Like<ProbeAnswer> M>
+void fields(A& a, M& m) {
+  fields(a, m.key);
+  a.number(m.next_sequence);
+}
+
+template <class A, Like<PrefillJob> M>
+void fields(A& a, M& m) {
+  fields(a, m.key);
+  a.number(m.reply_to);
+  token_ids(a, m.tokens);
+  a.text(m.salt);
+  a.between(m.first_token, int64_t{0}, kMaxCount);
+  a.between(m.end_token, m.first_token, static_cast<int64_t>(m.tokens.size()));
+  a.number(m.reservation);
+  a.text(m.memory);
+  fields(a, m.kv);
+  a.number(m.priority);
+  a.span(m.time_left);
+  a.text(m.trace);
+}
+
+template <class A, class M>
+requires Like<M, Claimed> || Like<M, WritesStopped>
+void fields(A& a, M& m) {
+  fields(a, m.key);
+  a.number(m.reservation);
+}
+
+template <class A, Like<ClaimAnswer> M>
+void fields(A& a, M& m) {
+  fields(a, m.key);
+  a.number(m.reservation);
+  a.number(m.accepted);
+}
+
+template <class A, Like<SlabPosted> M>
+void fields(A& a, M& m) {
+  fields(a, m.key);
+  a.number(m.reservation);
+  a.number(m.index);
+  a.between(m.first_token, int64_t{0}, kMaxCount);
+  a.between(m.num_tokens, int64_t{0}, kMaxCount);
+  a.number(m.checksum);
+}
+
+template <class A, Like<PrefillDone> M>
+void fields(A& a, M& m) {
+  fields(a, m.key);
+  a.number(m.reservation);
+  a.between(m.end_token, int64_t{0}, kMaxCount);
+  a.number(m.num_slabs);
+  a.span(m.queued);
+  a.span(m.prefill);
+}
+
+template <class A, Like<PrefillFailed> M>
+void fields(A& a, M& m) {
+  fields(a, m.key);
+  a.number(m.reservation);
+  a.text(m.why);
+}
+
+template <class A, Like<Drain> M>
+void fields(A& a, M& m) {
+  a.span(m.limit);
+}
+
+template <class A, Like<FlipRole> M>
+void fields(A& a, M& m) {
+  a.choice(m.role, Role::kBoth);
+  a.number(m.epoch);
+}
+
+template <class A, Like<KvEvents> M>
+void fields(A& a, M& m) {
+  a.number(m.worker);
+  a.number(m.first_number);
+  a.list(m.changes, kMaxListItems, 17, [&](auto& change) {
+    a.choice(change.kind, KvChange::Kind::kCleared);
+    a.number(change.block);
+    a.number(change.parent);
+  });
+}
+
+}  // namespace cheetah::cluster

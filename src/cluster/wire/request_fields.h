@@ -1,0 +1,114 @@
+#pragma once
+// The fields of what enters and leaves an engine.
+#include "cluster/wire/archive.h"
+#include "cluster/wire/message.h"
+
+namespace cheetah::cluster {
+
+inline constexpr int kMaxChoices = 128;                 // of one request; the API allows no more
+inline constexpr int64_t kMaxCount = int64_t{1} << 40;  // of tokens and the like
+inline constexpr size_t kMaxStops = 1024;
+
+template <class A, class M>
+void token_ids(A& a, M& ids) {
+  a.list(ids, kMaxListItems, 4, [&](auto& id) { a.number(id); });
+}
+
+template <class A, Like<SamplingParams> M>
+void fields(A& a, M& m) {
+  a.finite(m.temperature);
+  a.number(m.top_k);
+  a.finite(m.top_p);
+  a.finite(m.min_p);
+  a.finite(m.repetition_penalty);
+  a.finite(m.frequency_penalty);
+  a.finite(m.presence_penalty);
+}
+
+// Not `id`, which each engine gives, nor `deadline` and `grammar`, which Generate carries in another form.
+template <class A, Like<GenerationRequest> M>
+void fields(A& a, M& m) {
+  token_ids(a, m.prompt);
+  a.between(m.max_tokens, int64_t{0}, kMaxCount);
+  a.between(m.min_tokens, int64_t{0}, kMaxCount);
+  a.between(m.n, 1, kMaxChoices);
+  a.between(m.best_of, 1, kMaxChoices);
+  fields(a, m.sampling);
+  a.finite(m.typical_p);
+  a.list(m.logit_bias, kMaxListItems, 8, [&](auto& bias) {
+    a.number(bias.first);
+    a.number(bias.second);
+    a.expect(!std::isnan(bias.second), "a bias is a number");
+  });
+  token_ids(a, m.allowed_ids);
+  a.number(m.seed);
+  a.between(m.top_logprobs, -1, 1024);
+  a.number(m.prompt_logprobs);
+  a.list(m.stop, kMaxStops, 4, [&](auto& stop) { a.text(stop); });
+  token_ids(a, m.stop_ids);
+  a.number(m.ignore_eos);
+  a.number(m.include_stop_in_text);
+  a.number(m.skip_special);
+  a.choice(m.pooling, Pooling::kLast);
+  a.number(m.normalize);
+  a.number(m.priority);
+  a.text(m.cache_salt);
+}
+
+template <class A, Like<GeneratedToken> M>
+void fields(A& a, M& m) {
+  a.number(m.id);
+  a.number(m.logprob);
+  a.list(m.top, 1024, 8, [&](auto& top) {
+    a.number(top.id);
+    a.number(top.logprob);
+  });
+}
+
+// As offsets from `arrived`; what did not happen is 0.
+template <class A, Like<RequestTimes> M>
+void fields(A& a, M& m) {
+  auto offset = [&](auto& time) {
+    using std::chrono::duration_cast;
+    Microseconds after{};
+    if constexpr (!A::kReads)
+      after = std::clamp(duration_cast<Microseconds>(time - m.arrived), Microseconds{}, kMaxSpan);
+    a.span(after);
+    if constexpr (A::kReads) time = EngineTime{} + after;
+  };
+  offset(m.scheduled);
+  offset(m.first_token);
+  offset(m.finished);
+}
+
+template <class A, Like<GenerationEvent> M>
+void fields(A& a, M& m) {
+  a.between(m.choice, 0, kMaxChoices - 1);
+  a.list(m.tokens, kMaxListItems, 12, [&](auto& token) { fields(a, token); });
+  a.text(m.text);
+  maybe(a, m.finish, [&](auto& finish) { a.choice(finish, FinishReason::kError); });
+  a.text(m.stop_string);
+  a.text(m.error);
+  a.choice(m.error_kind, ErrorKind::kInternal);
+  a.number(m.done);
+  a.between(m.prompt_tokens, int64_t{0}, kMaxCount);
+  a.between(m.cached_tokens, int64_t{0}, kMaxCount);
+  a.between(m.completion_tokens, int64_t{0}, kMaxCount);
+  fields(a, m.times);
+  a.list(m.embedding, kMaxListItems, 4, [&](auto& value) { a.number(value); });
+  a.list(m.prompt_logprobs, kMaxListItems, 12, [&](auto& token) { fields(a, token); });
+}
+
+template <class A, Like<ResumedChoice> M>
+void fields(A& a, M& m) {
+  token_ids(a, m.tokens);
+  a.number(m.finished);
+}
+
+template <class A, Like<GrammarSource> M>
+void fields(A& a, M& m) {
+  a.text(m.kind);
+  a.text(m.text);
+}
+
+}  // namespace cheetah::cluster
