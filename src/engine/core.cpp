@@ -62,8 +62,12 @@ EngineCore::~EngineCore() {
   }
 }
 
+// What was learned of the steps' times stays.
 void EngineCore::start_counters() {
-  stats_ = EngineStats();
+  EngineStats fresh;
+  fresh.prefill_us_per_token = stats_.prefill_us_per_token;
+  fresh.decode_step_us = stats_.decode_step_us;
+  stats_ = std::move(fresh);
   for (Histogram* histogram : {&stats_.ttft_s, &stats_.itl_s, &stats_.tpot_s, &stats_.e2e_s, &stats_.queue_s,
                                &stats_.prefill_s, &stats_.decode_s})
     *histogram = Histogram(latency_bounds());
@@ -228,6 +232,18 @@ void EngineCore::copy_stats(EngineStats& stats) const {
   stats.pages_cached = use.idle;
   stats.kv_occupancy = static_cast<double>(use.held() - use.idle) / static_cast<double>(use.total);
   stats.fragmentation = measure_fragmentation();
+  for (const auto* sequences : {&running_, &waiting_})
+    for (const Sequence* sequence : *sequences) count_work_left(*sequence, stats);
+}
+
+void EngineCore::count_work_left(const Sequence& sequence, EngineStats& stats) const {
+  const RequestState& state = *sequence.request;
+  const int64_t pending = sequence.pending();
+  if (sequence.num_generated == 0 || pending > 1) stats.prefill_tokens_left += pending;
+  if (state.embeds()) return;
+  const int64_t left = std::min(state.request.max_tokens - sequence.num_generated,
+                                config_.max_context + 1 - std::ssize(sequence.tokens));
+  stats.decode_tokens_left += std::max<int64_t>(0, left) * (state.forked() ? 1 : state.request.best_of);
 }
 
 double EngineCore::measure_fragmentation() const {

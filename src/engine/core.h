@@ -10,7 +10,8 @@
 
 #include "base/thread_pool.h"
 #include "engine/decision_log.h"
-#include "engine/engine.h"
+#include "engine/engine_config.h"
+#include "engine/engine_stats.h"
 #include "engine/kv/page_bytes.h"
 #include "engine/kv/page_pool.h"
 #include "engine/kv/prefix_cache.h"
@@ -106,6 +107,7 @@ class EngineCore {
   void forget_finished();
   void expire(EngineTime now);
   double measure_fragmentation() const;
+  void count_work_left(const Sequence& sequence, EngineStats& stats) const;
   void note(DecisionKind kind, const Sequence& sequence, EngineTime now, Decision decision = {});
 
   // core_pages.cpp

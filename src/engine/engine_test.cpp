@@ -116,6 +116,9 @@ TEST(Engine, AnswersWhileItsThreadIsBusy) {
   const EngineStats stats = engine.stats();
   EXPECT_EQ(stats.running, 1);
   EXPECT_EQ(stats.generated_tokens, 1u);
+  EXPECT_EQ(stats.prefill_tokens_left, 0);
+  EXPECT_EQ(stats.decode_tokens_left, 4);
+  EXPECT_GT(stats.prefill_us_per_token, 0);
   EXPECT_GT(stats.kv_occupancy, 0);
   EXPECT_NEAR(stats.fragmentation, 1 - 20 / 24.0, 1e-9) << "20 tokens in 3 pages of 8";
   EXPECT_NE(engine.explain_last(5).find("was admitted"), std::string::npos);

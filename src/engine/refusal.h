@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/engine.h"
+#include "engine/engine_config.h"
 #include "engine/request.h"
 
 namespace cheetah {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "engine/engine.h"
+#include "engine/generation_backend.h"
 #include "serve/admission.h"
 #include "serve/api/endpoint.h"
 #include "serve/event_log.h"
@@ -16,7 +16,7 @@ namespace cheetah {
 
 // Outlives the server's network threads.
 struct Backend {
-  Engine& engine;
+  GenerationBackend& engine;
   ApiServices services;
 };
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "engine/engine.h"
+#include "engine/generation_backend.h"
 #include "serve/server_counters.h"
 
 namespace cheetah {

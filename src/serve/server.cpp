@@ -129,7 +129,7 @@ std::string Server::url() const {
   return format("{}://{}:{}", listen.tls_cert.empty() ? "http" : "https", host, port());
 }
 
-void Server::serve(Engine& engine, ApiServices services) {
+void Server::serve(GenerationBackend& engine, ApiServices services) {
   state_->backend = std::make_unique<Backend>(Backend{engine, std::move(services)});
   state_->shared.backend = state_->backend.get();
   state_->shared.state = ServerState::kReady;

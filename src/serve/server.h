@@ -19,7 +19,7 @@ class Server {
   uint16_t port() const;
   std::string url() const;
   // The engine and what `services` refers to must live until stop() returns.
-  void serve(Engine& engine, ApiServices services);
+  void serve(GenerationBackend& engine, ApiServices services);
   // No new generations; waits until those that run are done, or the time is up and they were cancelled.
   void drain(std::chrono::milliseconds limit);
   // Closes all connections. The engine may be destroyed after this, the server after the engine.

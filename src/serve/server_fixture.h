@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "base/json.h"
+#include "engine/engine.h"
 #include "serve/api/api_fixture.h"
 #include "serve/http/test_client.h"
 #include "serve/server.h"

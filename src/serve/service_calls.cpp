@@ -11,8 +11,8 @@ namespace {
 // Answers 200 as soon as the engine is idle or takes a step, 503 when neither happens in time.
 class EngineProbe final : public ExchangeListener {
  public:
-  EngineProbe(const Engine& engine, std::chrono::milliseconds limit, std::shared_ptr<Exchange> exchange,
-              std::vector<HttpHeader> headers)
+  EngineProbe(const GenerationBackend& engine, std::chrono::milliseconds limit,
+              std::shared_ptr<Exchange> exchange, std::vector<HttpHeader> headers)
       : engine_(engine),
         limit_(limit),
         exchange_(std::move(exchange)),
@@ -38,7 +38,7 @@ class EngineProbe final : public ExchangeListener {
   void on_tick(ServeTime now) override { look(now); }
 
  private:
-  const Engine& engine_;
+  const GenerationBackend& engine_;
   std::chrono::milliseconds limit_;
   std::shared_ptr<Exchange> exchange_;
   std::vector<HttpHeader> headers_;

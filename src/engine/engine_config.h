@@ -1,0 +1,31 @@
+#pragma once
+#include <cstdint>
+
+#include "engine/scheduler/scheduler.h"
+#include "model/model.h"
+#include "tensor/dtype.h"
+
+namespace cheetah {
+
+enum class DeviceKind { kCpu, kCuda };
+
+struct EngineConfig {
+  DeviceKind device = DeviceKind::kCpu;
+  int threads = 0;  // 0: one per physical core
+  Precision precision = Precision::kNative;
+  DType kv_dtype = DType::kF16;
+  int64_t page_tokens = 16;    // 8 to 128
+  int64_t max_context = 0;     // 0: the model's, or what fits
+  int64_t kv_bytes = 0;        // 0: from free memory
+  int64_t max_sequences = 64;  // choices decoded at once
+  int64_t max_batch_tokens = 2048;
+  double step_target_ms = 50;  // prefill chunks are sized so that a step takes about this long
+  int64_t max_queue = 1024;    // waiting requests beyond this are refused
+  bool prefix_cache = true;
+  Preemption preemption = Preemption::kRecompute;
+  BatchPolicy policy = BatchPolicy::kContinuous;
+  double ageing_s = 5;  // waiting this long is worth one priority level
+  bool deterministic = false;
+};
+
+}  // namespace cheetah
