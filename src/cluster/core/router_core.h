@@ -17,7 +17,6 @@
 
 #include "cluster/core/ports.h"
 #include "cluster/core/routing.h"
-#include "cluster/core/worth.h"
 
 namespace cheetah::cluster {
 
@@ -32,7 +31,6 @@ struct RouterConfig {
   Duration no_worker_wait = std::chrono::seconds(1);   // how long a request waits for somebody to take it
   Duration deadline_grace = std::chrono::milliseconds(500);
   std::optional<Duration> default_time_limit;  // of requests without a deadline
-  WorthConfig worth;
 };
 
 class RouterCore {
@@ -47,7 +45,6 @@ class RouterCore {
   Time next_wake() const;  // Time::max(): no need
 
   const KnownWorkers& workers() const { return workers_; }
-  const Worth& worth() const { return worth_; }
   int64_t num_requests() const;
   // One line a request, for status and for the log of a failing simulation.
   std::string describe() const;
@@ -68,7 +65,6 @@ class RouterCore {
 
   RouterConfig config_;
   Routing& routing_;
-  Worth worth_;
   KnownWorkers workers_;
   std::map<RequestUid, std::unique_ptr<Request>> requests_;
   int64_t queue_depth_ = 0;

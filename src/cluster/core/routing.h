@@ -40,16 +40,16 @@ struct RouteQuestion {
   Time now{};
 };
 
-struct RouteDecision {
+struct Placement {
   std::optional<WorkerId> decode{};  // none: nobody can now
   std::optional<WorkerId> second{};  // a race
-  PrefillMode prefill = PrefillMode::kLocal;
+  PrefillPlace prefill = PrefillPlace::kHere;
   std::optional<WorkerId> prefill_hint{};
   int64_t effective_tokens = 0;  // of the prompt, not cached at `decode` as far as is known
   std::string why{};             // scores and reasons, one line
 };
 
-struct AdmissionDecision {
+struct Admission {
   enum class Kind : uint8_t { kAccept, kDegrade, kReject };
   Kind kind = Kind::kAccept;
   int64_t max_tokens = 0;  // with kDegrade
@@ -57,10 +57,10 @@ struct AdmissionDecision {
   std::string why{};
 };
 
-// What became of a decision: for the moving averages and the worth of disaggregation.
+// What became of a placement: for moving averages, and for whether prefilling elsewhere is worth it.
 struct Outcome {
   WorkerId decode{};
-  PrefillMode prefill = PrefillMode::kLocal;
+  PrefillPlace prefill = PrefillPlace::kHere;
   int64_t prompt_tokens = 0, effective_tokens = 0, generated = 0;
   Microseconds first_token{}, total{};
   bool completed = false;
@@ -69,8 +69,8 @@ struct Outcome {
 class Routing {
  public:
   virtual ~Routing() = default;
-  virtual AdmissionDecision admit(const RouteQuestion& question) = 0;
-  virtual RouteDecision route(const RouteQuestion& question) = 0;
+  virtual Admission admit(const RouteQuestion& question) = 0;
+  virtual Placement route(const RouteQuestion& question) = 0;
   virtual void observe(const Outcome& outcome, Time now) = 0;
   virtual void forget(WorkerId worker) = 0;                       // it is gone
   virtual void learn(WorkerId from, const KvEvents& events) = 0;  // of its prefix cache
@@ -80,8 +80,8 @@ class Routing {
 class LeastLoaded : public Routing {
  public:
   explicit LeastLoaded(int64_t remote_from_tokens = 256) : remote_from_tokens_(remote_from_tokens) {}
-  AdmissionDecision admit(const RouteQuestion& question) override;
-  RouteDecision route(const RouteQuestion& question) override;
+  Admission admit(const RouteQuestion& question) override;
+  Placement route(const RouteQuestion& question) override;
   void observe(const Outcome&, Time) override {}
   void forget(WorkerId) override {}
   void learn(WorkerId, const KvEvents&) override {}

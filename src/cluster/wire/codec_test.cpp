@@ -17,7 +17,7 @@ Generate full_generate() {
   Generate generate{.key = {RequestUid{7}, Attempt{2}},
                     .grammar = {"json_schema", "{}"},
                     .resume = {{.tokens = {5, 6}, .finished = true}, {.tokens = {7}, .finished = false}},
-                    .prefill = PrefillMode::kRemote,
+                    .prefill = PrefillPlace::kElsewhere,
                     .prefill_hint = WorkerId{9},
                     .time_left = Microseconds(1500),
                     .trace = "00-ab-cd-01"};

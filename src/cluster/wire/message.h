@@ -51,7 +51,7 @@ struct Heartbeat {
   WorkerLoad load{};
 };
 
-enum class PrefillMode : uint8_t { kLocal, kRemote };
+enum class PrefillPlace : uint8_t { kHere, kElsewhere };
 
 // Router to decode worker: answer this. `request.deadline` and `request.grammar` do not cross: time_left and
 // grammar do.
@@ -60,7 +60,7 @@ struct Generate {
   GenerationRequest request{};
   GrammarSource grammar{};
   std::vector<ResumedChoice> resume{};  // empty: from the start; else one for each choice
-  PrefillMode prefill = PrefillMode::kLocal;
+  PrefillPlace prefill = PrefillPlace::kHere;
   WorkerId prefill_hint{};  // 0: whoever pulls the job first
   std::optional<Microseconds> time_left{};
   std::string trace{};  // W3C traceparent of the request's span; may be empty
@@ -196,18 +196,18 @@ struct FlipRole {
 
 // What changed in a worker's prefix cache. A receiver that misses a number forgets what it knew of the
 // worker.
-struct KvChange {
+struct CacheChange {
   enum class Kind : uint8_t { kStored, kRemoved, kCleared };
   Kind kind = Kind::kStored;
   uint64_t block = 0;   // chained hash of the tokens up to the page's end and the salt
   uint64_t parent = 0;  // of the page before; 0: none
 
-  bool operator==(const KvChange&) const = default;
+  bool operator==(const CacheChange&) const = default;
 };
 struct KvEvents {
   WorkerId worker{};
   uint64_t first_number = 0;
-  std::vector<KvChange> changes{};
+  std::vector<CacheChange> changes{};
 };
 
 // The order is the wire's: append only.

@@ -83,7 +83,7 @@ void fields(A& a, M& m) {
   fields(a, m.request);
   fields(a, m.grammar);
   a.list(m.resume, kMaxChoices, 5, [&](auto& choice) { fields(a, choice); });
-  a.choice(m.prefill, PrefillMode::kRemote);
+  a.choice(m.prefill, PrefillPlace::kElsewhere);
   a.number(m.prefill_hint);
   maybe(a, m.time_left, [&](auto& left) { a.span(left); });
   a.text(m.trace);
@@ -194,7 +194,7 @@ void fields(A& a, M& m) {
   a.number(m.worker);
   a.number(m.first_number);
   a.list(m.changes, kMaxListItems, 17, [&](auto& change) {
-    a.choice(change.kind, KvChange::Kind::kCleared);
+    a.choice(change.kind, CacheChange::Kind::kCleared);
     a.number(change.block);
     a.number(change.parent);
   });
