@@ -38,15 +38,15 @@ enum class Verdict : uint8_t { kAccept, kDegrade, kReject };
 
 struct Degradation {
   int64_t max_output = 0;  // 0: as asked for
-  std::string model;       // "": the one asked for
+  std::string model = {};  // "": the one asked for
   bool no_remote_prefill = false;
 
   bool operator==(const Degradation&) const = default;
 };
 
 struct AdmissionRequest {
-  RouteRequest route;  // priority and targets are set from the class
-  std::string tenant;
+  RouteRequest route = {};  // priority and targets are set from the class
+  std::string tenant = {};
   int64_t max_output = 0;  // tokens a choice may generate; 0: not said
   int class_index = 0;
 };
@@ -55,11 +55,11 @@ struct AdmissionDecision {
   Verdict verdict = Verdict::kReject;
   RejectReason reason = RejectReason::kNone;
   double retry_after_s = 0;  // of a refusal: at least 1
-  Degradation degradation;
-  Prediction prediction;
+  Degradation degradation = {};
+  Prediction prediction = {};
   int64_t places = 0;        // taken from the shares; to be released when the request ends
   int64_t quota_tokens = 0;  // taken from the tenant's bucket
-  std::vector<GiveBack> give_back;
+  std::vector<GiveBack> give_back = {};
 };
 
 struct AdmissionState {

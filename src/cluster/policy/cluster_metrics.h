@@ -23,18 +23,18 @@ constexpr int kNumWorkerReasons = 10;
 constexpr int kNumPrefillReasons = 17;
 
 struct WorkerGauges {
-  std::string name;
+  std::string name = {};
   Role role{};
   bool ready = false;
-  WorkerLoad load;
+  WorkerLoad load = {};
 };
 
 struct ClusterNumbers {
   std::array<uint64_t, kNumWorkerReasons> routed{};     // by WorkerReason
   std::array<uint64_t, kNumPrefillReasons> prefills{};  // by PrefillReason
   uint64_t remote_prefills = 0, local_prefills = 0;
-  std::map<std::string, std::array<uint64_t, kNumRejectReasons>> rejects;  // by class
-  std::map<std::string, uint64_t> accepted, degraded;                      // by class
+  std::map<std::string, std::array<uint64_t, kNumRejectReasons>> rejects = {};  // by class
+  std::map<std::string, uint64_t> accepted, degraded;                           // by class
   std::array<uint64_t, kNumMigrationCauses> migrations{};
   uint64_t migration_limit_reached = 0;
   uint64_t transfer_bytes = 0, transfers = 0;
@@ -47,7 +47,7 @@ struct ClusterNumbers {
   int64_t desired_prefill = 0, desired_decode = 0;
   int64_t kv_index_blocks = 0, kv_index_unsure = 0;
   uint64_t config_reloads = 0, config_reload_failures = 0;
-  std::vector<WorkerGauges> workers;
+  std::vector<WorkerGauges> workers = {};
 
   void count(const RouteDecision& decision);
   void count(const AdmissionDecision& decision, const std::string& qos_class);

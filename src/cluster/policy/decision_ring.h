@@ -12,18 +12,18 @@ namespace cheetah::cluster {
 
 struct RoutedRequest {
   double time_s = 0;  // since the router started
-  RequestKey key;
-  std::string qos_class;
+  RequestKey key = {};
+  std::string qos_class = {};
   int64_t prompt_tokens = 0;
-  RouteDecision decision;
+  RouteDecision decision = {};
 };
 
 struct RefusedRequest {
   double time_s = 0;
-  RequestKey key;
-  std::string qos_class;
+  RequestKey key = {};
+  std::string qos_class = {};
   int64_t prompt_tokens = 0;
-  AdmissionDecision decision;
+  AdmissionDecision decision = {};
 };
 
 std::string line_of(const RoutedRequest& routed);  // one line, for a log
@@ -40,7 +40,7 @@ class DecisionRing {
   std::vector<RoutedRequest> last(int64_t num_decisions) const;  // oldest first
 
  private:
-  std::vector<RoutedRequest> ring_;
+  std::vector<RoutedRequest> ring_ = {};
   uint64_t count_ = 0;
 };
 

@@ -54,9 +54,13 @@ class KvIndex {
     std::unordered_set<BlockHash> blocks;
     uint64_t next = 0;
     bool sure = true;
+    // While unsure: changes since, without a gap among them, for the resync that may be older than they are.
+    std::vector<KvChange> pending;
+    uint64_t pending_first = 0;
   };
   void forget_blocks(Holder& holder);
   void store(Holder& holder, BlockHash block);
+  void keep(Holder& holder, uint64_t first, std::span<const KvChange> changes);
   void apply_one(Holder& holder, const KvChange& change);
 
   std::unordered_map<WorkerId, Holder> holders_;

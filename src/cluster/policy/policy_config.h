@@ -12,10 +12,10 @@
 namespace cheetah::cluster {
 
 struct PolicyConfig {
-  RoutingConfig routing;
-  QosConfig qos;
-  AutoscaleConfig autoscale;
-  FlipConfig roles;
+  RoutingConfig routing = {};
+  QosConfig qos = {};
+  AutoscaleConfig autoscale = {};
+  FlipConfig roles = {};
 
   bool operator==(const PolicyConfig&) const = default;
 };
@@ -25,8 +25,8 @@ struct PolicyConfig {
 PolicyConfig parse_policy_config(std::string_view text, const std::string& what);
 
 struct Reload {
-  std::optional<PolicyConfig> config;  // nullopt: keep the old one
-  std::string why_not;
+  std::optional<PolicyConfig> config = {};  // nullopt: keep the old one
+  std::string why_not = {};
 };
 Reload reload_policy_config(std::string_view text, const std::string& what);
 

@@ -2,6 +2,7 @@
 // How long a request will take, from what the workers report: moving averages of the time a token, both
 // pools, and the decode load as it will be when the prompt has been computed rather than as it is now.
 #include <cstdint>
+#include <optional>
 
 #include "cluster/policy/routing_config.h"
 #include "cluster/policy/view.h"
@@ -50,8 +51,18 @@ struct Prediction {
 double prefill_wait_ms(const WorkerView& worker, const CostModel& cost);
 double prefill_ms(const WorkerView& worker, int64_t tokens, const CostModel& cost);
 double step_ms(const WorkerView& worker, const CostModel& cost);
+// Until it has places and pages for the request.
+double place_wait_ms(const WorkerView& worker, const RouteRequest& request, const CostModel& cost);
 // To the first token when the worker itself computes the prompt.
 double local_ttft_ms(const WorkerView& worker, const RouteRequest& request, const CostModel& cost);
+struct RemotePrefill {
+  WorkerId worker{};
+  double ttft_ms = 0;
+};
+// The best prefill worker for a prompt to be decoded on `decode`; nullopt: there is none that could send it
+// pages.
+std::optional<RemotePrefill> best_remote(const ClusterView& view, const WorkerView& decode,
+                                         const RouteRequest& request, const RoutingConfig& config);
 // Places in use after `after_ms`: those that finish until then have left, those that wait have come.
 double choices_then(const WorkerView& worker, double after_ms, const CostModel& cost);
 

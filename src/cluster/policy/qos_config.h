@@ -8,7 +8,7 @@ namespace cheetah::cluster {
 // A class of requests. Its reserved share of the cluster's places is its own whenever it asks; while it does
 // not, others may borrow it.
 struct QosClass {
-  std::string name;
+  std::string name = {};
   double reserved = 0;   // share of the places, 0..1; those of all classes sum to at most 1
   int32_t priority = 0;  // greater goes first; the least gives back borrowed places first
   double ttft_slo_ms = 500;
@@ -22,15 +22,15 @@ struct QosClass {
 
 // The first rule that matches gives the class. A header's name is compared without case, its value exactly.
 struct QosMatch {
-  std::string header;  // "": by tenant
-  std::string value;   // of the header, or the tenant's name
-  std::string qos_class;
+  std::string header = {};  // "": by tenant
+  std::string value = {};   // of the header, or the tenant's name
+  std::string qos_class = {};
 
   bool operator==(const QosMatch&) const = default;
 };
 
 struct Quota {  // of a tenant, in tokens: prompt plus the output it may generate
-  std::string tenant;
+  std::string tenant = {};
   double tokens_per_s = 0;
   double burst_tokens = 0;
 
@@ -52,7 +52,7 @@ struct QosConfig {
   bool enabled = true;  // false: everything that has a worker is accepted
   bool early_rejection = true;
   std::vector<QosClass> classes = {{.name = "default"}};
-  std::vector<QosMatch> matches;
+  std::vector<QosMatch> matches = {};
   std::string default_class = "default";
   double safety = 1.0;            // predictions are multiplied by this before they are compared
   double max_decode_share = 1.0;  // places in use when its prefill finishes, by those there are
@@ -61,10 +61,10 @@ struct QosConfig {
   double ema_alpha = 0.2;
   int64_t degraded_output = 200;     // tokens
   double degraded_slo_factor = 2.0;  // a degraded request must be predicted within this times its targets
-  std::string degraded_model;        // "": none
+  std::string degraded_model = {};   // "": none
   bool degrade_no_remote = true;
-  std::vector<Quota> quotas;     // tenant "*": everyone without an own one
-  int64_t max_tenants = 10'000;  // whose buckets are remembered
+  std::vector<Quota> quotas = {};  // tenant "*": everyone without an own one
+  int64_t max_tenants = 10'000;    // whose buckets are remembered
   BreakerConfig prefill_breaker{.max_depth = 64};
   BreakerConfig decode_breaker;
 

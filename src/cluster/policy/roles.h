@@ -54,7 +54,7 @@ enum class FlipReason : uint8_t {
 std::string_view name_of(FlipReason reason);
 
 struct FlipDecision {
-  std::optional<WorkerId> worker;  // drain it, then give it the role
+  std::optional<WorkerId> worker = {};  // drain it, then give it the role
   Role to = Role::kDecode;
   FlipReason reason = FlipReason::kBalanced;
   double imbalance = 1;

@@ -60,18 +60,20 @@ struct WorkerScore {
 };
 
 struct RouteDecision {
-  std::optional<WorkerId> decode;  // nullopt: nobody can take it now
-  std::optional<WorkerId> race;    // the same request, to be cancelled there when the first token comes here
+  std::optional<WorkerId> decode = {};  // nullopt: nobody can take it now
+  std::optional<WorkerId> race =
+      {};  // the same request, to be cancelled there when the first token comes here
   PrefillMode prefill = PrefillMode::kLocal;
-  std::optional<WorkerId> prefill_worker;  // the best one, for direct dispatch; a queue may choose another
+  std::optional<WorkerId> prefill_worker =
+      {};  // the best one, for direct dispatch; a queue may choose another
   WorkerReason worker_reason = WorkerReason::kNoWorker;
   PrefillReason prefill_reason = PrefillReason::kNotAsked;
   WorkerPolicy worker_policy{};
   OffloadPolicy offload_policy{};
   int64_t effective_tokens = 0;
-  double local_ms = 0, remote_ms = 0;  // predicted times to the first token; 0: not computed
-  double offload_score = 0;            // P4
-  std::vector<WorkerScore> scores;     // of every worker seen
+  double local_ms = 0, remote_ms = 0;    // predicted times to the first token; 0: not computed
+  double offload_score = 0;              // P4
+  std::vector<WorkerScore> scores = {};  // of every worker seen
 };
 
 std::string_view name_of(WorkerReason reason);

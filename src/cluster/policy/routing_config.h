@@ -45,8 +45,8 @@ struct ThresholdOffload {  // P1
   bool operator==(const ThresholdOffload&) const = default;
 };
 
-struct LatencyTwoWeights {  // P2; occupancy as a share times 100, as the rule was written
-  double occupancy = 0.7;
+struct LatencyTwoWeights {  // P2; 0.7 a percent as the rule was written is 70 for the whole
+  double occupancy = 70;
   double active = 0.3;
   bool operator==(const LatencyTwoWeights&) const = default;
 };
@@ -77,6 +77,7 @@ struct CostModel {
   double transfer_overhead_ms = 2;  // messages, reservation, import
   double hidden_transfer = 0.8;     // share of a transfer behind the prefill's later chunks
   double interference = 0.5;        // of a local prefill's time, counted for a fully busy decode worker
+  double balance_ms = 50;           // what a fully busy decode worker counts as when workers are compared
   double margin_ms = 1;             // remote must be better by this
   bool operator==(const CostModel&) const = default;
 };
@@ -103,17 +104,17 @@ struct RoutingConfig {
   int64_t recent_prefixes = 4096;    // remembered
   int32_t urgent_priority = 100;     // from here on: skips the depth check of the prefill queue
   bool race = false;                 // urgent requests go to two workers; the slower one is cancelled
-  ThresholdOffload threshold;
+  ThresholdOffload threshold = {};
   std::vector<OffloadRule> rules = {
       {OffloadMetric::kPrefillLength, 256, OffloadAction::kPreferRemote, 0.7},
       {OffloadMetric::kPrefillQueueDepth, 10, OffloadAction::kPreferLocal, 0.3},
   };
   double remote_min_score = 0.5;
-  LatencyTwoWeights latency_two;
-  LatencyFiveWeights latency_five;
-  SplitWeights split;
-  CostModel cost;
-  WorthConfig worth;
+  LatencyTwoWeights latency_two = {};
+  LatencyFiveWeights latency_five = {};
+  SplitWeights split = {};
+  CostModel cost = {};
+  WorthConfig worth = {};
 
   bool operator==(const RoutingConfig&) const = default;
 };

@@ -20,8 +20,8 @@ struct GiveBack {
 
 struct ShareAnswer {
   bool granted = false;
-  int64_t borrowed = 0;             // of the places granted
-  std::vector<GiveBack> give_back;  // to be preempted, or left to finish first
+  int64_t borrowed = 0;                  // of the places granted
+  std::vector<GiveBack> give_back = {};  // to be preempted, or left to finish first
 };
 
 class Shares {
@@ -54,7 +54,7 @@ class Shares {
   int64_t lendable_to(int class_index) const;  // idle reserved places of others that may be borrowed
   std::vector<GiveBack> recall(int class_index, int64_t places) const;
 
-  std::vector<Share> shares_;
+  std::vector<Share> shares_ = {};
   double borrow_limit_ = 0.9;
   int64_t capacity_ = 0;
 };

@@ -17,7 +17,7 @@ struct Split {
   int64_t num_prefill = 0, num_decode = 0, num_both = 0;
   double rps = 0;
   bool feasible = true;  // false: the nearest that `max_workers` allow
-  std::string why;
+  std::string why = {};
 };
 
 // The best of all splits of `num_workers`; all of them doing both where that is better.

@@ -12,8 +12,8 @@
 namespace cheetah::cluster {
 
 struct WorkerView {
-  WorkerDescriptor descriptor;
-  WorkerLoad load;
+  WorkerDescriptor descriptor = {};
+  WorkerLoad load = {};
   Duration load_age{};     // since the load was reported
   bool reachable = false;  // its link is up and its lease is there
   // What this router sent after that report and the report therefore cannot show; without it every request
@@ -29,8 +29,8 @@ struct PrefillQueueView {
 };
 
 struct ClusterView {
-  std::vector<WorkerView> workers;
-  PrefillQueueView prefill_queue;
+  std::vector<WorkerView> workers = {};
+  PrefillQueueView prefill_queue = {};
   bool prefill_breaker_open = false;
   double transfer_bytes_per_s = 0;  // measured; 0: not known yet
 };
@@ -44,8 +44,8 @@ struct KvMatch {
 };
 
 struct RouteRequest {
-  RequestKey key;
-  std::string model;  // digest the pages must have; "": any
+  RequestKey key = {};
+  std::string model = {};  // digest the pages must have; "": any
   int64_t prompt_tokens = 0;
   int64_t expected_output = 0;  // tokens a choice; the request's limit where nothing better is known
   int64_t choices = 1;
@@ -53,8 +53,8 @@ struct RouteRequest {
   double ttft_slo_ms = 0;  // 0: none
   double tpot_slo_ms = 0;
   uint64_t prefix_hash = 0;  // of the first blocks, salted; 0: shorter than a block
-  std::vector<KvMatch> cached;
-  std::vector<WorkerId> excluded;  // lost while they had this request
+  std::vector<KvMatch> cached = {};
+  std::vector<WorkerId> excluded = {};  // lost while they had this request
   bool allow_remote_prefill = true;
 };
 
