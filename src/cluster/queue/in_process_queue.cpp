@@ -1,0 +1,99 @@
+#include "cluster/queue/in_process_queue.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace cheetah::cluster {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// Several threads may wait on one queue and a wake-up reaches one of them: the others look by themselves.
+constexpr std::chrono::milliseconds kLongestSleep{20};
+
+}  // namespace
+
+JobStore::JobStore(JobQueueConfig config)
+    : state_(State{.book = JobBook(config), .service = {true, Clock::now(), {}}, .waiters = {}}) {}
+
+void JobStore::set_up(bool up) {
+  state_.with([&](State& state) {
+    if (state.service.up == up) return;
+    state.service = {up, Clock::now(), up ? "" : "the in-process queue was taken down"};
+    wake_all(state);
+  });
+}
+
+void JobStore::wake_all(State& state) {
+  for (auto& [id, waiter] : state.waiters) waiter->post({});
+}
+
+InProcessJobQueue::InProcessJobQueue(std::shared_ptr<JobStore> store)
+    : store_(std::move(store)), waiter_(store_->state_.with([&](JobStore::State& state) {
+        state.waiters.emplace(state.next_waiter, &wakes_);
+        return state.next_waiter++;
+      })) {}
+
+InProcessJobQueue::~InProcessJobQueue() {
+  store_->state_.with([&](JobStore::State& state) { state.waiters.erase(waiter_); });
+}
+
+void InProcessJobQueue::push(Job job, PushCallback done) {
+  check_job(job);
+  const PushResult result = store_->state_.with([&](JobStore::State& state) {
+    if (!state.service.up) return PushResult::kUnavailable;
+    const PushResult pushed = state.book.push(std::move(job), Clock::now());
+    if (pushed == PushResult::kQueued) JobStore::wake_all(state);
+    return pushed;
+  });
+  done(result);
+}
+
+std::optional<Delivery> InProcessJobQueue::pull(std::chrono::milliseconds wait) {
+  const Time deadline = Clock::now() + wait;
+  std::vector<JobStore::Wake> wakes;
+  while (true) {
+    std::optional<Time> redelivery;
+    std::optional<Delivery> delivery = store_->state_.with([&](JobStore::State& state) {
+      std::optional<Delivery> next;
+      if (state.service.up) next = state.book.pull(Clock::now());
+      redelivery = state.book.next_redelivery();
+      return next;
+    });
+    const Time now = Clock::now();
+    if (delivery || now >= deadline) return delivery;
+    wakes_.wait_until(std::min({deadline, now + kLongestSleep, redelivery.value_or(deadline)}));
+    wakes_.take_all(wakes);
+    if (std::ranges::any_of(wakes, &JobStore::Wake::by_hand)) return std::nullopt;
+  }
+}
+
+void InProcessJobQueue::wake() { wakes_.post({.by_hand = true}); }
+
+void InProcessJobQueue::ack(DeliveryTag tag) {
+  store_->state_.with([&](JobStore::State& state) {
+    if (state.service.up) state.book.ack(tag);
+  });
+}
+
+void InProcessJobQueue::nack(DeliveryTag tag) {
+  store_->state_.with([&](JobStore::State& state) {
+    if (!state.service.up) return;
+    state.book.nack(tag, Clock::now());
+    JobStore::wake_all(state);
+  });
+}
+
+void InProcessJobQueue::extend(DeliveryTag tag) {
+  store_->state_.with([&](JobStore::State& state) {
+    if (state.service.up) state.book.extend(tag, Clock::now());
+  });
+}
+
+ServiceState InProcessJobQueue::state() const {
+  return store_->state_.with([](const JobStore::State& state) { return state.service; });
+}
+
+}  // namespace cheetah::cluster

@@ -1,0 +1,54 @@
+#pragma once
+// The prefill queue of a cluster whose nodes are threads of one process.
+#include <map>
+#include <memory>
+
+#include "base/mailbox.h"
+#include "base/published.h"
+#include "cluster/queue/job_book.h"
+
+namespace cheetah::cluster {
+
+// What the nodes share, and the hand that breaks it.
+class JobStore {
+ public:
+  explicit JobStore(JobQueueConfig config = {});
+  void set_up(bool up);
+
+ private:
+  friend class InProcessJobQueue;
+  struct Wake {
+    bool by_hand = false;
+  };
+  struct State {
+    JobBook book;
+    ServiceState service;
+    std::map<int64_t, Mailbox<Wake>*> waiters;
+    int64_t next_waiter = 1;
+  };
+  // The lock is held while waiters are woken, which only posts.
+  static void wake_all(State& state);
+
+  mutable Published<State> state_;
+};
+
+class InProcessJobQueue final : public JobQueue {
+ public:
+  explicit InProcessJobQueue(std::shared_ptr<JobStore> store);
+  ~InProcessJobQueue() override;
+
+  void push(Job job, PushCallback done) override;
+  std::optional<Delivery> pull(std::chrono::milliseconds wait) override;
+  void wake() override;
+  void ack(DeliveryTag tag) override;
+  void nack(DeliveryTag tag) override;
+  void extend(DeliveryTag tag) override;
+  ServiceState state() const override;
+
+ private:
+  std::shared_ptr<JobStore> store_;  // with every other node
+  Mailbox<JobStore::Wake> wakes_;
+  int64_t waiter_;
+};
+
+}  // namespace cheetah::cluster

@@ -1,0 +1,28 @@
+#pragma once
+// For tests: a job queue and an event bus of each kind, with the hand that breaks them.
+#include <memory>
+
+#include "cluster/queue/event_bus.h"
+#include "cluster/queue/job_queue.h"
+
+namespace cheetah::cluster {
+
+// One queue and one bus, empty at first. A node is one process that uses them.
+class QueueWorld {
+ public:
+  virtual ~QueueWorld() = default;
+  virtual std::unique_ptr<JobQueue> join_queue() = 0;
+  virtual std::unique_ptr<EventBus> join_bus() = 0;
+  virtual void stop_service() = 0;  // kill -9
+  virtual void start_service() = 0;
+};
+
+struct QueueKind {
+  const char* name;
+  std::unique_ptr<QueueWorld> (*make)(JobQueueConfig);  // nullptr from it: the service is not installed
+};
+
+std::unique_ptr<QueueWorld> in_process_queue_world(JobQueueConfig config);
+std::unique_ptr<QueueWorld> nats_queue_world(JobQueueConfig config);
+
+}  // namespace cheetah::cluster
