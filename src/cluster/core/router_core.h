@@ -8,8 +8,6 @@
 // deadline and a grace; of each choice the client gets every token once and in order, whatever the workers
 // say how often.
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,7 +42,7 @@ class RouterCore {
   void handle(RouterInput input, Time now, std::vector<RouterOutput>& outputs);
   Time next_wake() const;  // Time::max(): no need
 
-  const KnownWorkers& workers() const { return workers_; }
+  const KnownWorkers& workers() const;
   int64_t num_requests() const;
   // One line a request, for status and for the log of a failing simulation.
   std::string describe() const;
@@ -56,19 +54,11 @@ class RouterCore {
     bool no_fencing = false;  // takes what a stale attempt says
     bool no_resume = false;   // forgets what it forwarded when a worker is lost
   };
-  void plant(const PlantedBugs& bugs) { planted_ = bugs; }
+  void plant(const PlantedBugs& bugs);
 
  private:
-  struct Request;
-  struct Leg;
-  struct Step;
-
-  RouterConfig config_;
-  Routing& routing_;
-  KnownWorkers workers_;
-  std::map<RequestUid, std::unique_ptr<Request>> requests_;
-  int64_t queue_depth_ = 0;
-  PlantedBugs planted_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace cheetah::cluster

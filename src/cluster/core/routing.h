@@ -15,18 +15,20 @@ namespace cheetah::cluster {
 struct KnownWorker {
   WorkerDescriptor descriptor{};
   WorkerLoad load{};
-  Time load_at{};  // when it came
+  Time load_at{};   // when it came
+  Time heard_at{};  // the last message of any kind
   bool linked = false;
+  bool silent = false;      // linked, but not heard of for too long
   bool registered = false;  // the registry has it
+  bool left = false;        // the registry had it: it finishes what it has and gets nothing new
   Time held_off_until{};    // failed lately
   // Sent there by this router and not ended; what the heartbeat does not know yet.
   int64_t in_flight = 0, in_flight_tokens = 0;
 
   bool decodes() const { return descriptor.role == Role::kDecode || descriptor.role == Role::kBoth; }
   bool prefills() const { return descriptor.role == Role::kPrefill || descriptor.role == Role::kBoth; }
-  bool usable(Time now) const {
-    return linked && descriptor.state == WorkerState::kReady && held_off_until <= now;
-  }
+  bool reachable() const { return linked && !silent && !left && descriptor.state == WorkerState::kReady; }
+  bool usable(Time now) const { return reachable() && held_off_until <= now; }
 };
 using KnownWorkers = std::map<WorkerId, KnownWorker>;
 
@@ -59,11 +61,13 @@ struct Admission {
 
 // What became of a placement: for moving averages, and for whether prefilling elsewhere is worth it.
 struct Outcome {
-  WorkerId decode{};
+  const ClientRequest& client;
+  WorkerId decode{};  // 0: none
   PrefillPlace prefill = PrefillPlace::kHere;
-  int64_t prompt_tokens = 0, effective_tokens = 0, generated = 0;
+  int64_t effective_tokens = 0, generated = 0;
   Microseconds first_token{}, total{};
-  bool completed = false;
+  uint32_t attempts = 0;   // 0: nobody could take it
+  bool completed = false;  // by the worker, not by an error, a cancel or a deadline here
 };
 
 class Routing {
@@ -71,7 +75,7 @@ class Routing {
   virtual ~Routing() = default;
   virtual Admission admit(const RouteQuestion& question) = 0;
   virtual Placement route(const RouteQuestion& question) = 0;
-  virtual void observe(const Outcome& outcome, Time now) = 0;
+  virtual void observe(const Outcome& outcome, Time now) = 0;     // of every request that admit() accepted
   virtual void forget(WorkerId worker) = 0;                       // it is gone
   virtual void learn(WorkerId from, const KvEvents& events) = 0;  // of its prefix cache
 };

@@ -1,0 +1,73 @@
+#include "cluster/core/ports.h"
+
+#include <array>
+
+namespace cheetah::cluster {
+
+const char* counter_name(Counter counter) {
+  static constexpr std::array<const char*, static_cast<size_t>(Counter::kCount)> kNames = {
+      "requests",
+      "rejected",
+      "degraded",
+      "migrations",
+      "workers_lost",
+      "stale_dropped",
+      "duplicates_dropped",
+      "probes",
+      "races",
+      "races_won_by_second",
+      "unavailable",
+      "deadlines",
+      "remote_prefills",
+      "local_prefills",
+      "fallbacks",
+      "no_space",
+      "breaker_opened",
+      "jobs_pushed",
+      "jobs_direct",
+      "jobs_claimed",
+      "jobs_refused",
+      "slabs_imported",
+      "slabs_refused",
+      "quarantined",
+      "orphans_cancelled",
+      "handed_over",
+      "flips",
+      "flips_refused"};
+  return kNames[static_cast<size_t>(counter)];
+}
+
+// The finaliser of splitmix64: neighbouring counters land far apart.
+RequestUid make_uid(WorkerId router, uint64_t counter) {
+  uint64_t bits = static_cast<uint64_t>(router) + 0x9e3779b97f4a7c15u * (counter + 1);
+  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
+  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
+  return RequestUid{bits ^ (bits >> 31)};
+}
+
+Audience audience(const Message& message) {
+  struct Sort {
+    Audience operator()(const Hello&) const { return Audience::kBoth; }
+    Audience operator()(const Heartbeat&) const { return Audience::kBoth; }
+    Audience operator()(const Tokens&) const { return Audience::kRouter; }
+    Audience operator()(const GaveUp&) const { return Audience::kRouter; }
+    Audience operator()(const ProbeAnswer&) const { return Audience::kRouter; }
+    Audience operator()(const KvEvents&) const { return Audience::kRouter; }
+    Audience operator()(const Generate&) const { return Audience::kWorker; }
+    Audience operator()(const Cancel&) const { return Audience::kWorker; }
+    Audience operator()(const Pause&) const { return Audience::kWorker; }
+    Audience operator()(const Probe&) const { return Audience::kWorker; }
+    Audience operator()(const PrefillJob&) const { return Audience::kWorker; }
+    Audience operator()(const Claimed&) const { return Audience::kWorker; }
+    Audience operator()(const ClaimAnswer&) const { return Audience::kWorker; }
+    Audience operator()(const SlabPosted&) const { return Audience::kWorker; }
+    Audience operator()(const PrefillDone&) const { return Audience::kWorker; }
+    Audience operator()(const PrefillFailed&) const { return Audience::kWorker; }
+    Audience operator()(const WritesStopped&) const { return Audience::kWorker; }
+    Audience operator()(const Drain&) const { return Audience::kWorker; }
+    Audience operator()(const FlipRole&) const { return Audience::kWorker; }
+  };
+  return std::visit(Sort{}, message);
+}
+
+}  // namespace cheetah::cluster
