@@ -104,6 +104,7 @@ void EngineCore::submit(GenerationRequest request, EventSink sink, EngineTime no
   RequestState& added = *requests_.emplace(state->request.id, std::move(state)).first->second;
   try {
     add_request(added, now);
+    forget_finished();
   } catch (const std::exception& error) {
     fail(added, error);
     forget_finished();
@@ -121,8 +122,9 @@ void EngineCore::add_request(RequestState& state, EngineTime now) {
   state.end_ids.insert(state.end_ids.end(), request.stop_ids.begin(), request.stop_ids.end());
   stats_.prompt_lengths.observe(static_cast<double>(state.num_prompt()));
   start_sequence(state, 0);
-  enqueue(*state.choices.front());
   note(DecisionKind::kArrived, *state.choices.front(), now);
+  if (request.resume.empty()) return enqueue(*state.choices.front());
+  resume(state, now);
 }
 
 void EngineCore::note_refused(RequestId id, EngineTime now) {

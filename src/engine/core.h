@@ -165,6 +165,11 @@ class EngineCore {
   void observe_step(const Flight& flight, EngineTime end);
   Flight* newest_flight();
 
+  // core_resume.cpp
+  void resume(RequestState& request, EngineTime now);
+  void replay(Sequence& sequence, std::span<const int32_t> tokens, EngineTime now);
+  bool waits_for_first_choice(const Sequence& sequence) const;
+
   // core_tokens.cpp
   void collect_prompt_logprobs(const Work& work, std::span<const float> logits);
   void collect_hidden(const Work& work, std::span<const float> hidden);
@@ -173,6 +178,7 @@ class EngineCore {
   SampleRow sample_of(Sequence& sequence);
   void take_token(Sequence& sequence, SampledToken& sampled, EngineTime now);
   void append_token(Sequence& sequence, GeneratedToken&& token, EngineTime now);
+  bool end_after_token(Sequence& sequence, EngineTime now);
   void observe_token(Sequence& sequence, EngineTime now);
   bool is_end(const Sequence& sequence, int32_t id) const;
   void finish(Sequence& sequence, FinishReason reason, EngineTime now, const RequestError& error = {});

@@ -42,9 +42,10 @@ bool EngineCore::admit(Sequence& sequence, EngineTime now) {
   }
   sequence.set_computed(match.ready_tokens);
   if (reuses(sequence)) promise(sequence, match);
-  if (sequence.num_generated == 0) {
-    sequence.request->cached_tokens = match.ready_tokens;
-    stats_.cached_prompt_tokens += static_cast<uint64_t>(match.ready_tokens);
+  if (sequence.num_generated == sequence.num_resumed) {
+    const int64_t cached = std::min(match.ready_tokens, sequence.request->num_prompt());
+    sequence.request->cached_tokens = cached;
+    stats_.cached_prompt_tokens += static_cast<uint64_t>(cached);
   }
   note(DecisionKind::kAdmitted, sequence, now, {.cached = match.ready_tokens});
   return true;

@@ -169,6 +169,7 @@ WaitingSequence EngineCore::view_waiting(const Sequence& sequence, bool look_up,
       if (layout_.windows[group] > 0) view.new_pages += stored - first_held(group, sequence.computed);
     return view;
   }
+  view.blocked = waits_for_first_choice(sequence);
   const bool is_long = turns_long(total);
   view.whole = is_long;
   view.max_chunk = request.request.prompt_logprobs && request.needs_all_rows() ? kLogitChunk : 0;

@@ -127,28 +127,35 @@ void EngineCore::take_token(Sequence& sequence, SampledToken& sampled, EngineTim
 }
 
 void EngineCore::append_token(Sequence& sequence, GeneratedToken&& token, EngineTime now) {
-  const GenerationRequest& request = sequence.request->request;
   sequence.tokens.push_back(token.id);
   ++sequence.num_generated;
   ++stats_.generated_tokens;
   sequence.logprob_sum += static_cast<double>(token.logprob);
   if (sequence.decoder) sequence.event.text += sequence.stop.push(sequence.decoder->push(token.id));
   sequence.event.tokens.push_back(std::move(token));
-  if (sequence.stop.stopped()) return finish(sequence, FinishReason::kStop, now);
+  if (end_after_token(sequence, now)) return;
   const int64_t before = std::ssize(sequence.tokens) - 1;
-  if (sequence.num_generated >= request.max_tokens || before >= config_.max_context)
-    return finish(sequence, FinishReason::kLength, now);
-  if (sequence.grammar && sequence.grammar->is_dead_end()) {
-    if (sequence.grammar->is_complete()) return finish(sequence, FinishReason::kStop, now);
-    return finish(sequence, FinishReason::kError, now,
-                  {ErrorKind::kBadRequest, "the grammar allows no further token"});
-  }
   if (rope_changes(model_->traits(), before, before + 1)) {
     std::erase(running_, &sequence);
     preempt(sequence, Preemption::kRecompute);
     note(DecisionKind::kTurned, sequence, now);
   }
   if (!sequence.request->holds_events()) send(sequence);
+}
+
+// True, and finished, where nothing can follow the last token.
+bool EngineCore::end_after_token(Sequence& sequence, EngineTime now) {
+  const auto end = [&](FinishReason reason, const RequestError& error = {}) {
+    finish(sequence, reason, now, error);
+    return true;
+  };
+  if (sequence.stop.stopped()) return end(FinishReason::kStop);
+  if (sequence.num_generated >= sequence.request->request.max_tokens ||
+      std::ssize(sequence.tokens) > config_.max_context)
+    return end(FinishReason::kLength);
+  if (!sequence.grammar || !sequence.grammar->is_dead_end()) return false;
+  if (sequence.grammar->is_complete()) return end(FinishReason::kStop);
+  return end(FinishReason::kError, {ErrorKind::kBadRequest, "the grammar allows no further token"});
 }
 
 void EngineCore::observe_token(Sequence& sequence, EngineTime now) {

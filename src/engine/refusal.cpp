@@ -6,6 +6,25 @@
 
 namespace cheetah {
 
+namespace {
+
+std::optional<std::string> wrong_resume(const GenerationRequest& request, int64_t vocab) {
+  if (request.resume.empty()) return std::nullopt;
+  if (request.pooling != Pooling::kNone || request.best_of > request.n)
+    return "a request that sends nothing before its end cannot be resumed";
+  if (std::ssize(request.resume) != request.n)
+    return format("{} choices are resumed but {} were asked for", request.resume.size(), request.n);
+  if (std::ranges::all_of(request.resume, &ResumedChoice::finished))
+    return "all choices of the resumed request are finished";
+  for (const ResumedChoice& choice : request.resume)
+    for (const int32_t id : choice.tokens)
+      if (id < 0 || id >= vocab)
+        return format("the resumed token id {} is outside the model's vocabulary of {}", id, vocab);
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<RequestError> refusal_of(const GenerationRequest& request, const EngineConfig& config,
                                        const ModelTraits& traits) {
   const auto bad = [](std::string why) { return RequestError{ErrorKind::kBadRequest, std::move(why)}; };
@@ -21,6 +40,7 @@ std::optional<RequestError> refusal_of(const GenerationRequest& request, const E
   if (request.best_of > config.max_sequences || request.n > config.max_sequences)
     return bad(format("{} choices were asked for but at most {} sequences run at once",
                       std::max(request.n, request.best_of), config.max_sequences));
+  if (auto why = wrong_resume(request, traits.vocab)) return bad(std::move(*why));
   return std::nullopt;
 }
 

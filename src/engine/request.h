@@ -20,6 +20,14 @@ using EngineTime = std::chrono::steady_clock::time_point;
 
 enum class Pooling { kNone, kMean, kLast };  // not kNone: an embedding is wanted, no token is generated
 
+// What a client already has of one choice: another engine generated it and is gone.
+struct ResumedChoice {
+  std::vector<int32_t> tokens;
+  bool finished = false;  // the client has its end too: nothing more of it is sent
+
+  bool operator==(const ResumedChoice&) const = default;
+};
+
 struct GenerationRequest {
   RequestId id{};
   std::vector<int32_t> prompt;
@@ -50,6 +58,10 @@ struct GenerationRequest {
   int priority = 0;                    // lower goes first; ageing lifts the waiting
   std::optional<EngineTime> deadline;  // past it the request ends with kDeadline and what it has
   std::string cache_salt;              // prefixes are shared only under the same salt
+
+  // Not empty: one for each of n choices (best_of must not be more). The request goes on after these tokens
+  // as the engine that generated them would have, and what comes out is only what comes after them.
+  std::vector<ResumedChoice> resume;
 };
 
 enum class FinishReason { kStop, kLength, kCancelled, kDeadline, kError };

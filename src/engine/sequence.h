@@ -29,6 +29,7 @@ struct Sequence {
   SequenceStatus status = SequenceStatus::kWaiting;
   std::vector<int32_t> tokens;  // prompt and generated
   int64_t num_generated = 0;
+  int64_t num_resumed = 0;  // of those, generated elsewhere before
   int64_t computed = 0;
   int64_t submitted = 0;        // computed once the steps in flight are done
   int64_t awaited = 0;          // tokens that the steps in flight choose
