@@ -52,6 +52,7 @@ struct AdmissionRequest {
 };
 
 struct AdmissionDecision {
+  std::string qos_class = {};
   Verdict verdict = Verdict::kReject;
   RejectReason reason = RejectReason::kNone;
   double retry_after_s = 0;  // of a refusal: at least 1
@@ -76,8 +77,11 @@ int class_of(const Headers& headers, const std::string& tenant, const QosConfig&
 AdmissionDecision admit(const ClusterView& view, const AdmissionRequest& request, const QosConfig& qos,
                         const RoutingConfig& routing, Time now, AdmissionState& state);
 // When a request ends: its places, and the tokens it was charged for but did not use.
-void finish(const AdmissionRequest& request, const AdmissionDecision& decision, int64_t unused_tokens,
+void finish(const std::string& tenant, const AdmissionDecision& decision, int64_t unused_tokens,
             const QosConfig& qos, AdmissionState& state);
-int64_t cluster_places(const ClusterView& view);  // of ready decode workers
+int64_t cluster_places(const ClusterView& view, const QosConfig& qos);  // to run and to wait in
+// By the prediction alone; kNone: within its targets. `factor` loosens them.
+RejectReason judge(const Prediction& prediction, const QosClass& qos_class, const QosConfig& qos,
+                   double factor = 1);
 
 }  // namespace cheetah::cluster

@@ -18,7 +18,7 @@ class Breaker {
   void succeeded(Time now, const BreakerConfig& config);
   void failed(Time now, const BreakerConfig& config);
   void depth_is(double depth, Time now, const BreakerConfig& config);  // of the phase's queue
-  BreakerState state(Time now, const BreakerConfig& config) const;
+  BreakerState state(Time now) const;
   Duration opens_in(Time now) const;  // until it lets one through; zero when it does already
 
  private:
@@ -27,6 +27,7 @@ class Breaker {
   bool open_ = false;
   Time until_{};
   int64_t failures_ = 0, successes_ = 0, tries_ = 0, times_opened_ = 0;
+  Time last_try_{};
   bool deep_ = false;
   Time deep_since_{};
 };

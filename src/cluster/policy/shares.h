@@ -32,8 +32,11 @@ class Shares {
   void resize(int64_t capacity);          // places of the cluster; what is in use stays
 
   ShareAnswer ask(int class_index, int64_t places) const;
-  void take(int class_index, int64_t places);
-  void release(int class_index, int64_t places);
+  // What was granted; those named in give_back are counted as leaving from now on.
+  void take(int class_index, int64_t places, const std::vector<GiveBack>& give_back);
+  // By name: a request may end after the classes were configured anew; one of a class that is gone held
+  // nothing.
+  void release(const std::string& class_name, int64_t places);
 
   int64_t capacity() const { return capacity_; }
   int64_t in_use(int class_index) const { return at(class_index).in_use; }
@@ -48,11 +51,15 @@ class Shares {
     int32_t priority = 0;
     bool may_borrow = true;
     int64_t reserved = 0, in_use = 0;
+    int64_t recalled = 0;  // of in_use, on their way back
   };
   const Share& at(int class_index) const { return shares_.at(static_cast<size_t>(class_index)); }
   Share& at(int class_index) { return shares_.at(static_cast<size_t>(class_index)); }
-  int64_t lendable_to(int class_index) const;  // idle reserved places of others that may be borrowed
+  static int64_t own(const Share& share);   // used of the reservation
+  static int64_t over(const Share& share);  // used beyond it, without what is on its way back
+  int64_t settled() const;                  // in use without what is on its way back
   std::vector<GiveBack> recall(int class_index, int64_t places) const;
+  void resize_reservations();
 
   std::vector<Share> shares_ = {};
   double borrow_limit_ = 0.9;

@@ -1,0 +1,165 @@
+#include "cluster/policy/admission.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace cheetah::cluster {
+namespace {
+
+constexpr double kMinRetryS = 1, kMaxRetryS = 60;
+
+bool equal_without_case(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+bool matches(const QosMatch& rule, const Headers& headers, const std::string& tenant) {
+  if (rule.header.empty()) return rule.value == tenant;
+  return std::ranges::any_of(headers, [&](const auto& header) {
+    return equal_without_case(header.first, rule.header) && header.second == rule.value;
+  });
+}
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+AdmissionDecision reject(AdmissionDecision decision, RejectReason reason, double retry_s) {
+  decision.verdict = Verdict::kReject;
+  decision.reason = reason;
+  decision.degradation = {};
+  decision.retry_after_s = std::clamp(std::ceil(retry_s), kMinRetryS, kMaxRetryS);
+  return decision;
+}
+
+// By when what stands in the way will have gone, roughly.
+double retry_after_s(const Prediction& prediction, const QosClass& qos_class) {
+  return (prediction.ttft_ms - qos_class.ttft_slo_ms) / 1e3;
+}
+
+// The tokens a tenant pays for: the prompt once, the output of each choice.
+int64_t charged_tokens(const AdmissionRequest& request, const Degradation& degradation) {
+  int64_t output = request.max_output > 0 ? request.max_output : request.route.expected_output;
+  if (degradation.max_output > 0) output = std::min(output, degradation.max_output);
+  return request.route.prompt_tokens + output * request.route.choices;
+}
+
+struct Judged {
+  Verdict verdict = Verdict::kAccept;
+  RejectReason reason = RejectReason::kNone;
+  Prediction prediction = {};
+  Degradation degradation = {};
+};
+
+Degradation degradation_of(const AdmissionRequest& request, const QosConfig& qos) {
+  Degradation lighter;
+  if (qos.degraded_output > 0 && (request.max_output == 0 || request.max_output > qos.degraded_output))
+    lighter.max_output = qos.degraded_output;
+  lighter.model = qos.degraded_model;
+  lighter.no_remote_prefill = qos.degrade_no_remote;
+  return lighter;
+}
+
+Judged predict_and_judge(const ClusterView& view, const AdmissionRequest& request, const QosConfig& qos,
+                         const RoutingConfig& routing, const Estimates& estimates) {
+  const QosClass& qos_class = qos.classes.at(static_cast<size_t>(request.class_index));
+  Judged judged{.prediction = predict(view, request.route, routing, estimates)};
+  judged.reason = qos.enabled                  ? judge(judged.prediction, qos_class, qos)
+                  : judged.prediction.possible ? RejectReason::kNone
+                                               : RejectReason::kNoWorker;
+  if (judged.reason == RejectReason::kNone) return judged;
+  judged.verdict = Verdict::kReject;
+  if (!qos_class.degrade || judged.reason == RejectReason::kNoWorker) return judged;
+  RouteRequest lighter = request.route;
+  const Degradation degradation = degradation_of(request, qos);
+  if (degradation.no_remote_prefill) lighter.allow_remote_prefill = false;
+  const Prediction prediction = predict(view, lighter, routing, estimates);
+  if (judge(prediction, qos_class, qos, qos.degraded_slo_factor) != RejectReason::kNone) return judged;
+  return {.verdict = Verdict::kDegrade, .prediction = prediction, .degradation = degradation};
+}
+
+}  // namespace
+
+std::string_view name_of(RejectReason reason) {
+  constexpr std::array<std::string_view, kNumRejectReasons> kNames = {
+      "none",           "ttft_predicted", "tpot_predicted", "decode_share", "queue_time", "prefill_breaker",
+      "decode_breaker", "quota",          "share",          "no_worker"};
+  return kNames.at(static_cast<size_t>(reason));
+}
+
+int http_status(RejectReason reason) { return reason == RejectReason::kQuota ? 429 : 503; }
+
+int class_of(const Headers& headers, const std::string& tenant, const QosConfig& config) {
+  const auto index = [&](const std::string& name) {
+    const auto found = std::ranges::find(config.classes, name, &QosClass::name);
+    CHEETAH_ASSERT(found != config.classes.end(), "the configuration was checked when it was read");
+    return static_cast<int>(found - config.classes.begin());
+  };
+  for (const QosMatch& rule : config.matches)
+    if (matches(rule, headers, tenant)) return index(rule.qos_class);
+  return index(config.default_class);
+}
+
+int64_t cluster_places(const ClusterView& view, const QosConfig& qos) {
+  int64_t places = 0;
+  for (const WorkerView& worker : view.workers)
+    if (worker.reachable && worker.descriptor.state == WorkerState::kReady &&
+        serves_decode(worker.descriptor.role))
+      places += worker.descriptor.max_sequences;
+  return static_cast<int64_t>(static_cast<double>(places) * (1 + qos.queue_places));
+}
+
+RejectReason judge(const Prediction& prediction, const QosClass& qos_class, const QosConfig& qos,
+                   double factor) {
+  if (!prediction.possible) return RejectReason::kNoWorker;
+  const double ttft = prediction.ttft_ms * qos.safety, tpot = prediction.tpot_ms * qos.safety;
+  if (ttft > static_cast<double>(qos.max_queue_ms)) return RejectReason::kQueueTime;
+  if (!qos.early_rejection || !qos_class.reject_early) return RejectReason::kNone;
+  if (qos_class.ttft_slo_ms > 0 && ttft > qos_class.ttft_slo_ms * factor) return RejectReason::kTtftPredicted;
+  if (qos_class.tpot_slo_ms > 0 && tpot > qos_class.tpot_slo_ms * factor) return RejectReason::kTpotPredicted;
+  if (prediction.cluster_decode_share > qos.max_decode_share * factor) return RejectReason::kDecodeShare;
+  return RejectReason::kNone;
+}
+
+AdmissionDecision admit(const ClusterView& view, const AdmissionRequest& request, const QosConfig& qos,
+                        const RoutingConfig& routing, Time now, AdmissionState& state) {
+  const QosClass& qos_class = qos.classes.at(static_cast<size_t>(request.class_index));
+  const Judged judged = predict_and_judge(view, request, qos, routing, state.estimates);
+  AdmissionDecision decision{
+      .qos_class = qos_class.name, .degradation = judged.degradation, .prediction = judged.prediction};
+  if (judged.verdict == Verdict::kReject) {
+    const bool blocked = judged.reason == RejectReason::kTtftPredicted && view.prefill_breaker_open;
+    return reject(
+        std::move(decision), blocked ? RejectReason::kPrefillBreaker : judged.reason,
+        blocked ? seconds(state.prefill_breaker.opens_in(now)) : retry_after_s(judged.prediction, qos_class));
+  }
+  decision.verdict = judged.verdict;
+  if (!qos.enabled) return decision;
+  state.shares.resize(cluster_places(view, qos));
+  ShareAnswer share = state.shares.ask(request.class_index, request.route.choices);
+  if (!share.granted)
+    return reject(std::move(decision), RejectReason::kShare, retry_after_s(judged.prediction, qos_class));
+  const int64_t charged = charged_tokens(request, decision.degradation);
+  if (const auto wait = state.quotas.take(request.tenant, charged, now, qos))
+    return reject(std::move(decision), RejectReason::kQuota, seconds(*wait));
+  if (!state.decode_breaker.allow(now, qos.decode_breaker)) {  // last: it counts those it lets through
+    state.quotas.give_back(request.tenant, charged, qos);
+    return reject(std::move(decision), RejectReason::kDecodeBreaker,
+                  seconds(state.decode_breaker.opens_in(now)));
+  }
+  state.shares.take(request.class_index, request.route.choices, share.give_back);
+  decision.places = request.route.choices;
+  decision.quota_tokens = charged;
+  decision.give_back = std::move(share.give_back);
+  return decision;
+}
+
+void finish(const std::string& tenant, const AdmissionDecision& decision, int64_t unused_tokens,
+            const QosConfig& qos, AdmissionState& state) {
+  if (decision.verdict == Verdict::kReject) return;
+  state.shares.release(decision.qos_class, decision.places);
+  state.quotas.give_back(tenant, std::clamp<int64_t>(unused_tokens, 0, decision.quota_tokens), qos);
+}
+
+}  // namespace cheetah::cluster
