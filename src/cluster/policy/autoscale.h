@@ -2,7 +2,7 @@
 // How many replicas each pool should have (P5): up when any of its numbers is too high, down when all of them
 // are low, after enough samples in a row and not sooner after the last change than the cooldown.
 #include <cstdint>
-#include <string>
+#include <string_view>
 
 #include "cluster/types.h"
 
