@@ -1,0 +1,41 @@
+#pragma once
+// How two agents make sure of each other before either accepts anything: both prove that they know the
+// cluster's secret, over nonces of both and both names, so that no proof can be used a second time or in the
+// other direction.
+#include <optional>
+#include <string>
+
+#include "cluster/transfer/transfer_wire.h"
+
+namespace cheetah::cluster::transfer {
+
+Nonce random_nonce();
+uint64_t random_number();
+
+// One side of one connection. Pure: messages in, messages out; throws Error when the peer is not what it
+// should be.
+class Handshake {
+ public:
+  // The side that connects knows whom it wants.
+  static Handshake connecting(WorkerId self, WorkerId peer, std::string secret);
+  static Handshake listening(WorkerId self, std::string secret);
+
+  std::optional<AgentMessage> first() const;  // what to say before anything is heard
+  // What to answer. When authenticated() is true afterwards, the answer goes out before anything else.
+  std::optional<AgentMessage> handle(const AgentMessage& message);
+  bool authenticated() const { return authenticated_; }
+  WorkerId peer() const { return peer_; }
+
+ private:
+  Handshake(bool connects, WorkerId self, std::string secret);
+  Proof proof(bool of_connecting) const;
+  bool connects_;
+  WorkerId self_;
+  WorkerId peer_{};
+  std::string secret_;
+  Nonce mine_, theirs_{};
+  bool heard_hello_ = false;
+  bool authenticated_ = false;
+};
+
+}  // namespace cheetah::cluster::transfer

@@ -1,0 +1,82 @@
+#pragma once
+// What all transports share: who is connected, whether it has proved what it is, what waits for it and what
+// it has not answered yet. A transport below it only opens links, carries bytes and says when a link is gone.
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "cluster/transfer/handshake.h"
+#include "cluster/transfer/slot_copy.h"
+#include "cluster/transfer/transport.h"
+
+namespace cheetah::cluster::transfer {
+
+enum class LinkId : uint64_t {};
+
+// All but the constructor runs on the transport's inner thread. No link lives long without proof, and one
+// peer's mistakes close its links and nothing else.
+class SessionTransport : public Transport {
+ public:
+  SessionTransport(const TransferConfig& config, EventSink& sink) : config_(config), sink_(sink) {}
+
+ protected:
+  // ---- What a transport below implements; none of these may call closed(): that waits for the loop ----
+  virtual LinkId open_link(const std::string& address) = 0;  // throws Error
+  virtual void say(LinkId link, const AgentMessage& message) = 0;
+  // Ends what we send. closed() must follow when nothing can land through it any more.
+  virtual void close_link(LinkId link) = 0;
+  virtual AgentWelcome own_arena() const;
+  virtual void learn_arena(LinkId link, const AgentWelcome& theirs) = 0;  // throws Error
+  // Brings the slab there; the notice must reach the peer when it is all there. False with `why` when it
+  // ended without.
+  virtual bool transmit(LinkId link, const PushOrder& order, WriterNumber writer, std::string& why) = 0;
+  virtual void remember_memory(const RegisterOrder&) {}
+  virtual void forget_memory(MemoryHandle) {}
+
+  // ---- What a transport below calls ----
+  LinkId next_link() { return LinkId{++last_link_}; }
+  void accepted(LinkId link);
+  void heard(LinkId link, std::string_view bytes);
+  void closed(LinkId link, const std::string& why);
+  void obey(TransportOrder& order);
+  void give_up_on_silent_peers(Time now);
+  void landed(LinkId link, const SlabNotice& notice);  // checks, answers and tells the owner
+  void refuse(LinkId link, const SlabNotice& notice, const std::string& why);
+  void push_failed(LinkId link, TransferId id, const std::string& why);
+  bool established(LinkId link) const;
+  WriterNumber writer_here(LinkId link) const;
+  void fail_link(LinkId link, const std::string& why);  // says why at closed()
+
+  const TransferConfig config_;
+  EventSink& sink_;
+
+ private:
+  struct Session {
+    Handshake handshake;
+    Time give_up_at{};
+    bool initiated = false;
+    bool established = false;  // both welcomes are said and heard
+    bool closing = false;
+    std::string why = {};
+    WriterNumber writer_here = 0, writer_there = 0;
+    std::deque<TransportOrder> waiting = {};  // until it is established
+    std::set<TransferId> unanswered = {};
+  };
+  Session* find(LinkId link);
+  std::pair<const LinkId, Session>* session_to(WorkerId peer);
+  void connect(const ConnectOrder& order);
+  void drop(WorkerId peer, const std::string& why);
+  void send(LinkId link, Session& session, TransportOrder order);
+  void handle(LinkId link, Session& session, const AgentMessage& message);
+  void advance(LinkId link, Session& session, const AgentMessage& message);
+  void say_welcome(LinkId link, Session& session);
+
+  std::map<LinkId, Session> sessions_;
+  uint64_t last_link_ = 0;
+  WriterNumber last_writer_ = 0;
+  std::vector<WriterNumber> free_writers_;  // of connections that are gone
+};
+
+}  // namespace cheetah::cluster::transfer

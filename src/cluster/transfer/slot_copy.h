@@ -1,0 +1,33 @@
+#pragma once
+// A slab's way into a slot that this process can write to.
+#include <optional>
+
+#include "cluster/transfer/transport.h"
+
+namespace cheetah::cluster::transfer {
+
+enum class WriteResult : uint8_t {
+  kLanded,
+  kRefused,    // the ticket is stale, or somebody else is at it: nothing was written
+  kUnwanted,   // the receiver gave up meanwhile: the slot is its own again
+  kCancelled,  // we gave up: the slot is open again
+};
+const char* why_not(WriteResult result);  // one sentence
+struct Written {
+  WriteResult result{};
+  uint64_t checksum = 0;
+};
+// Gathers the pieces into the slot, a chunk at a time, and looks between chunks whether it is still wanted.
+Written write_slab(const PushOrder& order, const ArenaView& arena, WriterNumber writer);
+
+// The receiver's side of a landed slab: the answer to give, and nothing when the slot was closed meanwhile.
+struct Checked {
+  bool good = false;
+  bool wanted = false;
+};
+Checked check_slab(const SlabNotice& notice, const ArenaView& arena, WriterNumber writer);
+
+// Host and device memory alike; returns when the bytes are there.
+void copy_bytes(std::byte* to, MemoryKind to_kind, std::span<const std::byte> from, MemoryKind from_kind);
+
+}  // namespace cheetah::cluster::transfer

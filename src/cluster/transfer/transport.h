@@ -1,0 +1,109 @@
+#pragma once
+// What stands between an agent and the thread that moves its bytes.
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/mailbox.h"
+#include "base/published.h"
+#include "cluster/transfer/slot_words.h"
+#include "cluster/transfer/transfer_wire.h"
+
+namespace cheetah::cluster::transfer {
+
+// An arena as whoever reads or writes it sees it.
+struct ArenaView {
+  SlotWords words;
+  std::byte* data = nullptr;
+  int64_t slot_bytes = 0;
+  MemoryKind kind = MemoryKind::kHost;
+
+  std::byte* slot(uint32_t index) const { return data + static_cast<int64_t>(index) * slot_bytes; }
+  std::span<const std::byte> bytes(uint32_t index, int64_t count) const {
+    return {slot(index), static_cast<size_t>(count)};
+  }
+};
+
+// ---- Owner to inner thread ----
+
+struct PushOrder {
+  TransferId id{};
+  WorkerId to{};
+  Ticket::Slot slot;
+  std::vector<std::span<const std::byte>> pieces;
+  int64_t bytes = 0;
+  MemoryKind kind = MemoryKind::kHost;
+  std::string notify;
+  std::shared_ptr<std::atomic<bool>> cancelled;  // the agent sets it, the inner thread looks between chunks
+};
+struct ConnectOrder {
+  WorkerId peer{};
+  std::string address;
+};
+struct DropOrder {
+  WorkerId peer{};
+};
+struct SayOrder {
+  WorkerId to{};
+  AgentMessage message;
+};
+struct RegisterOrder {
+  MemoryHandle handle{};
+  std::span<std::byte> region;
+  MemoryKind kind = MemoryKind::kHost;
+};
+struct UnregisterOrder {
+  MemoryHandle handle{};
+};
+using TransportOrder =
+    std::variant<PushOrder, ConnectOrder, DropOrder, SayOrder, RegisterOrder, UnregisterOrder>;
+
+// ---- Inner thread to owner ----
+
+struct SlabLanded {
+  WorkerId from{};
+  SlabNotice notice;
+  bool good = false;
+};
+struct PeerSaid {  // SlabAck, PullRequest, PullAnswer or WriteEnded
+  WorkerId from{};
+  AgentMessage message;
+};
+struct PushEnded {  // without an answer of the receiver
+  TransferId id{};
+  std::string why;
+};
+struct PeerGone {
+  WorkerId peer{};
+  std::string why;
+};
+using TransportEvent = std::variant<SlabLanded, PeerSaid, PushEnded, PeerGone>;
+
+struct EventSink {
+  Mailbox<TransportEvent> box;
+  Published<std::function<void()>> ready;  // what wakes the owner where it waits for other things too
+
+  void post(TransportEvent event) {
+    box.post(std::move(event));
+    if (const auto wake = ready.copy()) wake();
+  }
+};
+
+// Has a thread of its own, which ends with it. post() is called by the owner alone.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::string address() const = 0;
+  virtual ArenaView arena() const = 0;
+  virtual void post(TransportOrder order) = 0;
+};
+
+std::unique_ptr<Transport> make_in_process_transport(const TransferConfig& config, EventSink& sink);
+std::unique_ptr<Transport> make_shared_memory_transport(const TransferConfig& config, EventSink& sink);
+std::unique_ptr<Transport> make_ucx_transport(const TransferConfig& config, EventSink& sink);
+
+}  // namespace cheetah::cluster::transfer
