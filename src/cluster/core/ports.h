@@ -231,7 +231,7 @@ struct LookUpCache {
 };
 struct ReserveSpace {  // for the pages of [first_token, end_token)
   RequestKey key{};
-  int64_t first_token = 0, end_token = 0;
+  int64_t first_token = 0, end_token = 0, slab_tokens = 0;
   Time deadline{};  // by when the core will have freed or quarantined it, for the books
 };
 struct ImportSlab {  // check the sum, then put the pages into the prefix cache and pin them for this request
@@ -285,7 +285,6 @@ struct PostSlab {
   KvDescriptor kv{};  // of the receiver
   uint32_t index = 0;
   int64_t first_token = 0, num_tokens = 0;
-  int64_t offset_tokens = 0;  // of the slab in the reservation
 };
 struct FenceWrites {
   RequestKey key{};

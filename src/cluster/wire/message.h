@@ -133,6 +133,8 @@ struct PrefillJob {
   int64_t first_token =
       0;                  // of the pages wanted: a multiple of the page size; those before are there already
   int64_t end_token = 0;  // a multiple of the page size
+  int64_t slab_tokens =
+      0;  // slab i holds the tokens from first_token + i * slab_tokens on; the last may be short
   ReservationId reservation{};
   std::string memory{};  // how to write there; opaque to all but transfer/
   KvDescriptor kv{};     // of the decode worker's pages
@@ -180,7 +182,6 @@ struct PrefillFailed {
 // after PrefillDone and PrefillFailed it goes without saying.
 struct WritesStopped {
   RequestKey key{};
-  ReservationId reservation{};
 };
 
 // To a worker: take nothing new, finish or hand over what you have within the limit, then leave.

@@ -106,7 +106,7 @@ void fields(A& a, M& m) {
 }
 
 template <class A, class M>
-requires Like<M, Cancel> || Like<M, Probe>
+requires Like<M, Cancel> || Like<M, Probe> || Like<M, WritesStopped>
 void fields(A& a, M& m) { fields(a, m.key); }
 
 template <class A, Like<Pause> M>
@@ -129,6 +129,7 @@ void fields(A& a, M& m) {
   a.text(m.salt);
   a.between(m.first_token, int64_t{0}, kMaxCount);
   a.between(m.end_token, m.first_token, static_cast<int64_t>(m.tokens.size()));
+  a.between(m.slab_tokens, int64_t{0}, kMaxCount);
   a.number(m.reservation);
   a.text(m.memory);
   fields(a, m.kv);
@@ -137,8 +138,7 @@ void fields(A& a, M& m) {
   a.text(m.trace);
 }
 
-template <class A, class M>
-requires Like<M, Claimed> || Like<M, WritesStopped>
+template <class A, Like<Claimed> M>
 void fields(A& a, M& m) {
   fields(a, m.key);
   a.number(m.reservation);

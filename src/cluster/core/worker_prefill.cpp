@@ -1,0 +1,179 @@
+// Pages for others: a job is claimed, computed, and its pages are written to the decode worker slab by slab
+// while the next are computed. A job may come twice, late or never; the decode worker's answer to the claim
+// decides.
+#include <algorithm>
+#include <utility>
+
+#include "cluster/core/worker_state.h"
+
+namespace cheetah::cluster {
+
+bool WorkerCore::State::prefills() const {
+  return self.state == WorkerState::kReady && (self.role == Role::kPrefill || self.role == Role::kBoth);
+}
+
+void WorkerCore::State::on(JobDelivered& input) {
+  const auto known = jobs.find(input.job.key);
+  if (known != jobs.end()) {  // given to us again: the old delivery is void
+    known->second->delivery = input.delivery;
+    return;
+  }
+  const bool full = static_cast<int>(jobs.size()) >= config.max_jobs;
+  if (!prefills() || full) return want(NackJob{input.delivery});
+  // Who asked cannot be told, or is this worker itself, which then computes it as its own.
+  if (input.job.reply_to == self.id || !linked(input.job.reply_to)) return want(AckJob{input.delivery});
+  take_job(std::move(input.job), input.delivery);
+}
+
+void WorkerCore::State::on_message(WorkerId from, PrefillJob& message) {
+  if (message.reply_to != from || jobs.count(message.key) > 0) return;
+  if (!prefills() || static_cast<int>(jobs.size()) >= config.max_jobs)
+    return say(from, PrefillFailed{message.key, message.reservation, "the worker is busy"});
+  take_job(std::move(message), {});
+}
+
+void WorkerCore::State::take_job(PrefillJob job, std::optional<DeliveryId> delivery) {
+  const RequestKey key = job.key;
+  auto owned = std::make_unique<Prefilling>();
+  Prefilling& work = *owned;
+  work.received = now;
+  work.deadline = now + job.time_left;
+  work.next_extend = now + config.extend_every;
+  work.claim_until = now + config.claim_answer_wait;
+  work.delivery = delivery;
+  work.job = std::move(job);
+  jobs.emplace(key, std::move(owned));
+  say(work.job.reply_to, Claimed{key, work.job.reservation});
+  schedule_job(work);
+}
+
+void WorkerCore::State::on_message(WorkerId from, const ClaimAnswer& message) {
+  const auto found = jobs.find(message.key);
+  if (found == jobs.end() || found->second->job.reply_to != from) {
+    // The answer came too late: whoever waits for the pages should not.
+    if (message.accepted)
+      say(from, PrefillFailed{message.key, message.reservation, "the worker has dropped the job"});
+    return;
+  }
+  Prefilling& work = *found->second;
+  if (work.stage != Prefilling::Stage::kClaiming) return;
+  if (!message.accepted || message.reservation != work.job.reservation) return end_job(message.key);
+  const PrefillJob& job = work.job;
+  const int64_t page = self.kv.page_tokens;
+  if (page <= 0 || job.slab_tokens <= 0 || job.end_token <= job.first_token)
+    return stop_job(message.key, PrefillFailed{message.key, job.reservation, "the job makes no sense"});
+  work.stage = Prefilling::Stage::kRunning;
+  work.exporting = true;
+  work.started = now;
+  schedule_job(work);
+  want(StartExport{.key = message.key,
+                   .tokens = job.tokens,
+                   .salt = job.salt,
+                   .end_token = job.end_token,
+                   .priority = job.priority,
+                   .deadline = work.deadline});
+}
+
+void WorkerCore::State::on(const ExportProgress& input) {
+  const auto found = jobs.find(input.key);
+  if (found == jobs.end() || found->second->stage != Prefilling::Stage::kRunning) return;
+  Prefilling& work = *found->second;
+  if (input.failed) return stop_job(input.key, PrefillFailed{input.key, work.job.reservation, input.why});
+  const PrefillJob& job = work.job;
+  work.computed = input.finished;
+  while (true) {
+    const int64_t begins = job.first_token + work.num_posted * job.slab_tokens;
+    const int64_t ends = std::min(job.end_token, begins + job.slab_tokens);
+    if (begins >= job.end_token || input.tokens_ready < ends) break;
+    want(PostSlab{.key = input.key,
+                  .to = job.reply_to,
+                  .reservation = job.reservation,
+                  .memory = job.memory,
+                  .kv = job.kv,
+                  .index = work.num_posted++,
+                  .first_token = begins,
+                  .num_tokens = ends - begins});
+  }
+  finish_job_if_done(input.key);
+}
+
+void WorkerCore::State::on(const SlabSent& input) {
+  const auto found = jobs.find(input.key);
+  if (found == jobs.end()) return;
+  Prefilling& work = *found->second;
+  ++work.num_answered;
+  if (work.stage != Prefilling::Stage::kRunning) return;  // WritesFenced says when all have been answered
+  const PrefillJob& job = work.job;
+  if (!input.sent)
+    return stop_job(input.key,
+                    PrefillFailed{input.key, job.reservation, "a slab could not be written: " + input.why});
+  const int64_t begins = job.first_token + input.index * job.slab_tokens;
+  say(job.reply_to, SlabPosted{.key = input.key,
+                               .reservation = job.reservation,
+                               .index = input.index,
+                               .first_token = begins,
+                               .num_tokens = std::min(job.end_token - begins, job.slab_tokens),
+                               .checksum = input.checksum});
+  finish_job_if_done(input.key);
+}
+
+void WorkerCore::State::finish_job_if_done(RequestKey key) {
+  const Prefilling& work = *jobs.at(key);
+  const PrefillJob& job = work.job;
+  const int64_t covered = job.first_token + work.num_posted * job.slab_tokens;
+  if (!work.computed || work.num_answered < work.num_posted) return;
+  const auto micros = [](Duration duration) { return std::chrono::duration_cast<Microseconds>(duration); };
+  say(job.reply_to, PrefillDone{.key = key,
+                                .reservation = job.reservation,
+                                .end_token = std::min(covered, job.end_token),
+                                .num_slabs = work.num_posted,
+                                .queued = micros(work.started - work.received),
+                                .prefill = micros(now - work.started)});
+  end_job(key);
+}
+
+// Writes for the last time, then says so.
+void WorkerCore::State::stop_job(RequestKey key, std::optional<Message> last_word) {
+  Prefilling& work = *jobs.at(key);
+  work.last_word = std::move(last_word);  // of two reasons to stop, the later
+  if (work.stage == Prefilling::Stage::kStopping) return;
+  if (work.num_answered == work.num_posted) return end_job(key);
+  work.stage = Prefilling::Stage::kStopping;
+  want(FenceWrites{key});
+}
+
+void WorkerCore::State::on(const WritesFenced& input) {
+  if (jobs.count(input.key) > 0) end_job(input.key);
+}
+
+void WorkerCore::State::end_job(RequestKey key) {
+  const auto found = jobs.find(key);
+  Prefilling& work = *found->second;
+  if (work.last_word) say(work.job.reply_to, std::move(*work.last_word));
+  if (work.exporting) want(ReleaseExport{key});
+  if (work.delivery) want(AckJob{*work.delivery});
+  job_timers.clear(key);
+  jobs.erase(found);
+}
+
+void WorkerCore::State::schedule_job(const Prefilling& work) {
+  Time next = std::min(work.deadline, work.next_extend);
+  if (work.stage == Prefilling::Stage::kClaiming) next = std::min(next, work.claim_until);
+  if (work.stage == Prefilling::Stage::kStopping) next = work.next_extend;
+  job_timers.set(work.job.key, next);
+}
+
+void WorkerCore::State::look_at_job(RequestKey key) {
+  Prefilling& work = *jobs.at(key);
+  const bool claiming = work.stage == Prefilling::Stage::kClaiming;
+  if (claiming && now >= work.claim_until) return end_job(key);  // nobody answers: not wanted
+  if (work.stage != Prefilling::Stage::kStopping && now >= work.deadline)
+    return stop_job(key, PrefillFailed{key, work.job.reservation, "it took too long"});
+  if (now >= work.next_extend) {
+    work.next_extend = now + config.extend_every;
+    if (work.delivery) want(ExtendJob{*work.delivery});
+  }
+  schedule_job(work);
+}
+
+}  // namespace cheetah::cluster
