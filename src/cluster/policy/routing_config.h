@@ -61,7 +61,6 @@ struct LatencyFiveWeights {  // P3; shares 0..1
 };
 
 struct SplitWeights {  // P5; score = cache * matched - queue * waiting share - decode * running share
-  int64_t prompt_length = 256;
   double prefix_cache = 10.0;
   double queue_length = 1.5;
   double decode_load = 0.5;
