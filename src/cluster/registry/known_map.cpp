@@ -88,8 +88,14 @@ void check_transaction(const Transaction& transaction) {
     throw Error(format("registry: a transaction has {} parts: expected at most {}",
                        transaction.expect.size() + transaction.writes.size(), kMostOperations));
   for (const auto& expectation : transaction.expect) check_entry(expectation.key, {});
-  for (const auto& write : transaction.writes)
+  size_t bytes = 0;
+  for (const auto& write : transaction.writes) {
     check_entry(write.key, write.value ? std::string_view(*write.value) : std::string_view());
+    bytes += write.key.size() + (write.value ? write.value->size() : 0);
+  }
+  if (bytes > kMostValueBytes + kMostKeyBytes)
+    throw Error(
+        format("registry: a transaction writes {} bytes: expected at most {}", bytes, kMostValueBytes));
 }
 
 }  // namespace cheetah::cluster

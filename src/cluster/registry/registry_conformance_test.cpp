@@ -195,7 +195,7 @@ TEST_P(RegistryConformance, OneOfManyClaimantsHoldsTheSeatAndTheEpochCountsUp) {
 }
 
 TEST_P(RegistryConformance, AnOwnerThatWasCutOffIsFencedByItsEpoch) {
-  const auto a = world_->join(), b = world_->join();
+  const auto a = world_->join_cuttable(), b = world_->join();
   const Notices notices(*a);
   const ClaimResult first = claim_now(*a, "owner/planner", "a");
   ASSERT_EQ(first.kind, ClaimResult::Kind::kHeld);
@@ -229,7 +229,7 @@ TEST_P(RegistryConformance, AnOwnerThatWasCutOffIsFencedByItsEpoch) {
 }
 
 TEST_P(RegistryConformance, ANodeThatLostItsLeaseAnnouncesItselfAgain) {
-  const auto a = world_->join(), b = world_->join();
+  const auto a = world_->join_cuttable(), b = world_->join();
   const Notices notices(*a);
   a->announce("workers/a", "x");
   b->announce("workers/b", "x");
@@ -292,7 +292,7 @@ TEST_P(RegistryConformance, ManyKeysAreListedAndWhatIsTooLargeIsRefused) {
                Error);
 }
 
-const RegistryKind kKinds[] = {{"in_process", in_process_registry_world}};
+const RegistryKind kKinds[] = {{"in_process", in_process_registry_world}, {"etcd", etcd_registry_world}};
 INSTANTIATE_TEST_SUITE_P(Every, RegistryConformance, testing::ValuesIn(kKinds),
                          [](const auto& kind) { return kind.param.name; });
 

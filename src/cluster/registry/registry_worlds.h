@@ -5,7 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "cluster/registry/etcd_registry.h"
 #include "cluster/registry/registry.h"
+#include "cluster/registry/service_fixture.h"
 
 namespace cheetah::cluster {
 
@@ -14,9 +16,10 @@ class RegistryWorld {
  public:
   virtual ~RegistryWorld() = default;
   virtual std::unique_ptr<Registry> join() = 0;
-  virtual void stop_service() = 0;  // kill -9
+  virtual std::unique_ptr<Registry> join_cuttable() = 0;  // with a short lease
+  virtual void stop_service() = 0;                        // kill -9
   virtual void start_service() = 0;
-  virtual void cut_off(Registry& node) = 0;  // the node alone, for longer than its lease
+  virtual void cut_off(Registry& node) = 0;  // a cuttable one alone, until its lease has run out
   virtual void reconnect(Registry& node) = 0;
 };
 
@@ -29,5 +32,9 @@ struct RegistryKind {
 
 std::unique_ptr<RegistryWorld> in_process_registry_world();
 std::unique_ptr<RegistryWorld> etcd_registry_world();
+
+// One server for all tests of this program, and how a node reaches it.
+ServiceProcess& shared_etcd();
+EtcdConfig etcd_config(const std::string& cluster, uint16_t port);
 
 }  // namespace cheetah::cluster

@@ -1,0 +1,95 @@
+#include <algorithm>
+
+#include "base/format.h"
+#include "cluster/registry/etcd_messages.h"
+#include "cluster/registry/etcd_registry.h"
+
+namespace cheetah::cluster {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kFirstPause{50}, kLongestPause{1000};
+
+}  // namespace
+
+EtcdWatch::EtcdWatch(EtcdConfig config, RegistryView& view, EtcdHealth& health)
+    : config_(std::move(config)),
+      root_(format("/cheetah/{}/", config_.cluster)),
+      view_(view),
+      health_(health),
+      client_(config_.hosts, config_.login),
+      thread_([this] { loop(); }) {}
+
+EtcdWatch::~EtcdWatch() {
+  stopping_ = true;
+  client_.interrupt();
+  wakes_.close();
+  thread_.join();
+}
+
+void EtcdWatch::loop() {
+  milliseconds pause{0};
+  while (!stopping_) {
+    try {
+      follow();
+      pause = milliseconds(0);
+    } catch (const Error& error) {
+      if (health_.is_up(EtcdHealth::kWatch)) pause = milliseconds(0);
+      health_.report(EtcdHealth::kWatch, false, error.what());
+      pause = std::clamp(2 * pause, kFirstPause, kLongestPause);
+      wakes_.wait_until(Clock::now() + pause);
+    }
+  }
+}
+
+// Goes on where it stopped; reads everything only where it knows nothing or etcd no longer has what is
+// missing.
+void EtcdWatch::follow() {
+  if (revision_ == 0) read_everything();
+  client_.open_stream("/v3/watch", etcd::watch_request(root_, revision_ + 1), config_.request_limit);
+  bool created = false;
+  while (!stopping_) {
+    const auto line = client_.read_line(created ? config_.silence_limit : config_.request_limit);
+    if (!line) {
+      if (!created) throw Error("etcd does not begin the watch");
+      return;
+    }
+    apply(*line);
+    if (revision_ == 0) {
+      client_.close();
+      return;
+    }
+    created = true;
+    health_.report(EtcdHealth::kWatch, true, {});
+  }
+}
+
+void EtcdWatch::read_everything() {
+  const Json answer = client_.call("/v3/kv/range", etcd::range_request(root_), config_.request_limit);
+  etcd::Range range = etcd::read_range(answer, root_);
+  revision_ = range.revision;
+  view_.replace_all(std::move(range.entries));
+}
+
+void EtcdWatch::apply(const Json& line) {
+  etcd::WatchAnswer answer = etcd::read_watch(line, root_);
+  // Compacted away, or the store is younger than what we know: it was restored or has lost its data.
+  if (answer.canceled || (answer.created && answer.revision < revision_)) {
+    revision_ = 0;
+    return;
+  }
+  for (etcd::Change& change : answer.changes) {
+    revision_ = std::max(revision_, change.entry.revision);
+    if (change.removed)
+      view_.remove(std::move(change.entry.key), change.entry.revision);
+    else
+      view_.put(std::move(change.entry));
+  }
+  // Without changes it is a sign of progress; with some, more of the same revision may follow.
+  if (answer.changes.empty() && !answer.created) revision_ = std::max(revision_, answer.revision);
+}
+
+}  // namespace cheetah::cluster
