@@ -71,7 +71,7 @@ void add_format(DeviceTrial& trial, const char* name, Slot<T> x, Slot<float> y) 
   constexpr int kRidge = 32;  // multiply-adds a number past which arithmetic should be the limit
   trial.set_cost(name, {.flops = numbers * (2.0 * work + 1),
                         .bytes = bytes,
-                        .roof = work < kRidge ? Roof::kDram : Roof::kFp32});
+                        .roof = work < kRidge ? Roof::kDramRead : Roof::kFp32});
   trial.variant(name, [=](const At& at) {
     gpu::launch({.kernel = "sum_groups",
                  .grid = {blocks_of(groups, kThreads)},

@@ -118,7 +118,7 @@ std::unique_ptr<Trial> make_all(const Setup& setup) {
   const Layouts x = make_layouts(*trial, n);
   const auto y = trial->output<float>(n);
   trial->expect<Energy>(y, [=](const At& at) { return Energy{at[x.structures]}; });
-  trial->set_cost({.flops = 7.0 * n, .bytes = 36.0 * n});
+  trial->set_cost({.flops = 7.0 * n, .bytes = 36.0 * n, .roof = Roof::kDramRead});
   trial->set_touched(36 * n);
   add(*trial, "structures", all_fields<Layout::kStructures>, x.structures, y);
   add(*trial, "structures-wide", all_fields_wide, x.structures, y);

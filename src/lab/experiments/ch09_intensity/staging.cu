@@ -204,7 +204,7 @@ std::unique_ptr<Trial> make_staged(const Setup& setup) {
   const auto a = trial->input<float>("a", n);
   const auto b = trial->input<float>("b", n);
   const auto y = trial->output<float>("y", tiles);
-  trial->set_cost({.flops = 2.0 * n, .bytes = 8.0 * n});
+  trial->set_cost({.flops = 2.0 * n, .bytes = 8.0 * n, .roof = Roof::kDramRead});
   trial->reference([=](const HostArrays& host) {
     for (size_t tile = 0; tile < host[y].size(); ++tile) {
       double sum = 0;
