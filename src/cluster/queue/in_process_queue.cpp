@@ -27,12 +27,12 @@ void JobStore::set_up(bool up) {
 }
 
 void JobStore::wake_all(State& state) {
-  for (auto& [id, waiter] : state.waiters) waiter->post({});
+  for (auto& [id, waiter] : state.waiters) waiter->ring();
 }
 
 InProcessJobQueue::InProcessJobQueue(std::shared_ptr<JobStore> store)
     : store_(std::move(store)), waiter_(store_->state_.with([&](JobStore::State& state) {
-        state.waiters.emplace(state.next_waiter, &wakes_);
+        state.waiters.emplace(state.next_waiter, &wake_up_);
         return state.next_waiter++;
       })) {}
 
@@ -53,7 +53,6 @@ void InProcessJobQueue::push(Job job, PushCallback done) {
 
 std::optional<Delivery> InProcessJobQueue::pull(std::chrono::milliseconds wait) {
   const Time deadline = Clock::now() + wait;
-  std::vector<JobStore::Wake> wakes;
   while (true) {
     std::optional<Time> redelivery;
     std::optional<Delivery> delivery = store_->state_.with([&](JobStore::State& state) {
@@ -64,13 +63,10 @@ std::optional<Delivery> InProcessJobQueue::pull(std::chrono::milliseconds wait) 
     });
     const Time now = Clock::now();
     if (delivery || now >= deadline) return delivery;
-    wakes_.wait_until(std::min({deadline, now + kLongestSleep, redelivery.value_or(deadline)}));
-    wakes_.take_all(wakes);
-    if (std::ranges::any_of(wakes, &JobStore::Wake::by_hand)) return std::nullopt;
+    if (wake_up_.wait_until(std::min({deadline, now + kLongestSleep, redelivery.value_or(deadline)})))
+      return std::nullopt;
   }
 }
-
-void InProcessJobQueue::wake() { wakes_.post({.by_hand = true}); }
 
 void InProcessJobQueue::ack(DeliveryTag tag) {
   store_->state_.with([&](JobStore::State& state) {

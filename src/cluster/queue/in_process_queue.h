@@ -3,9 +3,9 @@
 #include <map>
 #include <memory>
 
-#include "base/mailbox.h"
 #include "base/published.h"
 #include "cluster/queue/job_book.h"
+#include "cluster/queue/wake_up.h"
 
 namespace cheetah::cluster {
 
@@ -17,13 +17,10 @@ class JobStore {
 
  private:
   friend class InProcessJobQueue;
-  struct Wake {
-    bool by_hand = false;
-  };
   struct State {
     JobBook book;
     ServiceState service;
-    std::map<int64_t, Mailbox<Wake>*> waiters;
+    std::map<int64_t, WakeUp*> waiters;
     int64_t next_waiter = 1;
   };
   // The lock is held while waiters are woken, which only posts.
@@ -39,7 +36,7 @@ class InProcessJobQueue final : public JobQueue {
 
   void push(Job job, PushCallback done) override;
   std::optional<Delivery> pull(std::chrono::milliseconds wait) override;
-  void wake() override;
+  void wake() override { wake_up_.ring_by_hand(); }
   void ack(DeliveryTag tag) override;
   void nack(DeliveryTag tag) override;
   void extend(DeliveryTag tag) override;
@@ -47,7 +44,7 @@ class InProcessJobQueue final : public JobQueue {
 
  private:
   std::shared_ptr<JobStore> store_;  // with every other node
-  Mailbox<JobStore::Wake> wakes_;
+  WakeUp wake_up_;
   int64_t waiter_;
 };
 

@@ -338,7 +338,7 @@ TEST(Subject, PatternsMatchByWord) {
                matches("kv", "kv.a"));
 }
 
-const QueueKind kKinds[] = {{"in_process", in_process_queue_world}};
+const QueueKind kKinds[] = {{"in_process", in_process_queue_world}, {"nats", nats_queue_world}};
 INSTANTIATE_TEST_SUITE_P(Every, QueueConformance, testing::ValuesIn(kKinds),
                          [](const auto& kind) { return kind.param.name; });
 INSTANTIATE_TEST_SUITE_P(Every, BusConformance, testing::ValuesIn(kKinds),

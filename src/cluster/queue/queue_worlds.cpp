@@ -1,7 +1,10 @@
 #include "cluster/queue/queue_worlds.h"
 
+#include "base/format.h"
 #include "cluster/queue/in_process_bus.h"
 #include "cluster/queue/in_process_queue.h"
+#include "cluster/queue/nats_services.h"
+#include "cluster/registry/service_fixture.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -19,7 +22,34 @@ class InProcessQueueWorld final : public QueueWorld {
   std::shared_ptr<EventStore> events_ = std::make_shared<EventStore>();
 };
 
+ServiceProcess& shared_nats() {
+  static ServiceProcess server(ServiceProcess::Kind::kNats);
+  return server;
+}
+
+// All worlds share one server and have a cluster each.
+class NatsWorld final : public QueueWorld {
+ public:
+  NatsWorld(std::string cluster, JobQueueConfig config) : cluster_(std::move(cluster)), config_(config) {}
+  std::unique_ptr<JobQueue> join_queue() override { return join().jobs; }
+  std::unique_ptr<EventBus> join_bus() override { return join().events; }
+  void stop_service() override { shared_nats().kill_hard(); }
+  void start_service() override { shared_nats().start(); }
+
+ private:
+  QueueServices join() { return connect_nats({{"127.0.0.1", shared_nats().port()}}, {}, cluster_, config_); }
+
+  const std::string cluster_;
+  const JobQueueConfig config_;
+};
+
 }  // namespace
+
+std::unique_ptr<QueueWorld> nats_queue_world(JobQueueConfig config) {
+  static int worlds = 0;
+  if (!nats_is_built_in() || !ServiceProcess::is_installed(ServiceProcess::Kind::kNats)) return nullptr;
+  return std::make_unique<NatsWorld>(format("world{}", ++worlds), config);
+}
 
 std::unique_ptr<QueueWorld> in_process_queue_world(JobQueueConfig config) {
   return std::make_unique<InProcessQueueWorld>(config);

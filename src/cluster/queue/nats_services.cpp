@@ -1,0 +1,17 @@
+#include "cluster/queue/nats_services.h"
+
+#include "cluster/queue/nats_bus.h"
+#include "cluster/queue/nats_queue.h"
+
+namespace cheetah::cluster {
+
+bool nats_is_built_in() { return true; }
+
+QueueServices connect_nats(const std::vector<ServiceHost>& hosts, const ServiceLogin& login,
+                           const std::string& cluster, const JobQueueConfig& config) {
+  const auto link = std::make_shared<NatsLink>(hosts, login, "cheetah " + cluster);
+  return {std::make_unique<NatsJobQueue>(link, cluster, config),
+          std::make_unique<NatsEventBus>(link, cluster)};
+}
+
+}  // namespace cheetah::cluster

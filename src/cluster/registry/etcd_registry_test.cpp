@@ -1,0 +1,129 @@
+// What only etcd does to its registry: compaction, lost data, several hosts, hosts that are not etcd.
+#include "cluster/registry/etcd_registry.h"
+
+#include <gtest/gtest.h>
+
+#include "base/format.h"
+#include "cluster/registry/etcd_messages.h"
+#include "cluster/registry/registry_worlds.h"
+#include "cluster/registry/service_fixture.h"
+
+namespace cheetah::cluster {
+namespace {
+
+class Etcd : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!ServiceProcess::is_installed(ServiceProcess::Kind::kEtcd))
+      GTEST_SKIP() << "etcd is not installed here";
+  }
+  static std::string value_at(const Registry& node, const std::string& key) {
+    const auto entries = node.list(key);
+    return entries.contains(key) ? entries.at(key).value : "(none)";
+  }
+};
+
+TEST_F(Etcd, AWatchThatMissedWhatWasCompactedReadsEverythingAgain) {
+  CuttableLink link(shared_etcd().port());
+  EtcdRegistry a(etcd_config("compacted", shared_etcd().port())), b(etcd_config("compacted", link.port()));
+  a.announce("k/1", "old");
+  a.announce("k/2", "old");
+  ASSERT_TRUE(eventually([&] { return b.list("k/").size() == 2; }));
+  link.cut();
+  ASSERT_TRUE(eventually([&] { return !b.state().up; }));
+  a.announce("k/1", "new");
+  a.announce("k/3", "new");
+  ASSERT_TRUE(eventually([&] { return a.list("k/").size() == 3 && value_at(a, "k/1") == "new"; }));
+  EtcdClient client({{"127.0.0.1", shared_etcd().port()}}, {});
+  const Json now = client.call("/v3/kv/range", etcd::range_request("/cheetah/"), std::chrono::seconds(20));
+  const int64_t revision = etcd::read_range(now, "/cheetah/").revision;
+  client.call("/v3/kv/compaction", {{"revision", std::to_string(revision)}}, std::chrono::seconds(20));
+  link.mend();
+  EXPECT_TRUE(
+      eventually([&] { return b.list("k/").size() == 3 && value_at(b, "k/1") == "new" && b.state().up; }));
+}
+
+TEST_F(Etcd, AfterItLostAllItsDataEveryNodeAnnouncesItselfAgainAndNobodyIsMissed) {
+  ServiceProcess server(ServiceProcess::Kind::kEtcd);
+  EtcdConfig config = etcd_config("wiped", server.port());
+  config.lease_s = 3;
+  EtcdRegistry a(config), b(config);
+  for (int i = 0; i < 5; ++i) a.announce("workers/a", std::to_string(i));
+  b.announce("workers/b", "x");
+  ASSERT_TRUE(eventually([&] { return a.list("").size() == 2 && b.list("").size() == 2; }));
+  std::atomic<int> removed{0};
+  const auto id =
+      b.watch("", [&](const RegistryEvent& event) { removed += event.kind == RegistryEvent::Kind::kRemove; });
+  server.kill_hard();
+  server.wipe();
+  server.start();
+  EtcdRegistry late(config);
+  EXPECT_TRUE(eventually([&] { return late.list("").size() == 2 && a.state().up && b.state().up; }));
+  EXPECT_EQ(b.list("").size(), 2u);
+  b.unwatch(id);
+  EXPECT_EQ(removed, 0);
+}
+
+TEST_F(Etcd, AHostThatIsDeadOrNotEtcdIsLeftForTheNext) {
+  const ServiceProcess other(ServiceProcess::Kind::kEtcd);
+  CuttableLink dead(other.port());
+  dead.cut();
+  EtcdConfig config = etcd_config("hosts", shared_etcd().port());
+  config.hosts = {
+      {"127.0.0.1", dead.port()}, {"no-such-host.invalid", 1}, {"127.0.0.1", shared_etcd().port()}};
+  EtcdRegistry a(config), b(etcd_config("hosts", shared_etcd().port()));
+  a.announce("k", "v");
+  EXPECT_TRUE(eventually([&] { return value_at(b, "k") == "v" && a.state().up; }));
+}
+
+TEST_F(Etcd, AWatchWhoseConnectionIsDeadWithoutKnowingIsBegunAgain) {
+  CuttableLink link(shared_etcd().port());
+  EtcdConfig config = etcd_config("stalled", link.port());
+  config.silence_limit = std::chrono::milliseconds(300);
+  config.request_limit = std::chrono::milliseconds(1000);
+  EtcdRegistry a(etcd_config("stalled", shared_etcd().port())), b(config);
+  a.announce("k", "1");
+  ASSERT_TRUE(eventually([&] { return value_at(b, "k") == "1"; }));
+  link.stall(true);
+  a.announce("k", "2");
+  ASSERT_TRUE(eventually([&] { return !b.state().up; }));
+  EXPECT_EQ(value_at(b, "k"), "1");
+  link.stall(false);
+  EXPECT_TRUE(eventually([&] { return value_at(b, "k") == "2" && b.state().up; }));
+}
+
+TEST_F(Etcd, UsersLogInWithTheirPasswordFile) {
+  ServiceProcess server(ServiceProcess::Kind::kEtcd);
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "password").string();
+  FILE* out = std::fopen(file.c_str(), "w");
+  std::fputs("secret\n", out);
+  std::fclose(out);
+  EtcdClient root({{"127.0.0.1", server.port()}}, {});
+  const auto call = [&](const char* path, const Json& request) {
+    ASSERT_TRUE(eventually([&] {  // a server that has just started refuses for a moment
+      try {
+        root.call(path, request, std::chrono::seconds(20));
+      } catch (const Error& error) {
+        return std::string_view(error.what()).find("already exists") != std::string_view::npos;
+      }
+      return true;
+    }));
+  };
+  call("/v3/auth/user/add", {{"name", "root"}, {"password", "secret"}});
+  call("/v3/auth/role/add", {{"name", "root"}});
+  call("/v3/auth/user/grant", {{"user", "root"}, {"role", "root"}});
+  call("/v3/auth/enable", Json::object());
+  EtcdConfig config = etcd_config("auth", server.port());
+  EtcdRegistry stranger(config);
+  config.login.user = "root";
+  config.login.password_file = file;
+  EtcdRegistry a(config), b(config);
+  a.announce("k", "v");
+  EXPECT_TRUE(eventually([&] { return value_at(b, "k") == "v"; }));
+  EXPECT_FALSE(stranger.state().up);
+  EXPECT_FALSE(stranger.state().why.empty());
+}
+
+}  // namespace
+}  // namespace cheetah::cluster
