@@ -1,6 +1,7 @@
 #include "cluster/policy/kv_index.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -32,53 +33,48 @@ void KvIndex::apply_one(Holder& holder, const KvChange& change) {
     case KvChange::Kind::kRemoved:
       num_blocks_ -= static_cast<int64_t>(holder.blocks.erase(change.block));
       break;
-    case KvChange::Kind::kCleared:
+    case KvChange::Kind::kCleared:  // it holds nothing: that is certain again
       forget_blocks(holder);
+      holder.sure = true;
+      holder.pending = {};
       break;
   }
 }
 
-// A second gap makes the older changes useless, and so would a backlog without end.
-void KvIndex::keep(Holder& holder, uint64_t first, std::span<const KvChange> changes) {
-  const uint64_t end = holder.pending_first + holder.pending.size();
-  const bool follows = !holder.pending.empty() && first <= end && first >= holder.pending_first;
-  if (!follows || holder.pending.size() + changes.size() > kMaxPending) {
-    if (!holder.pending.empty() && first < holder.pending_first) return;  // late
-    holder.pending.clear();
-    holder.pending_first = first;
-  } else if (end - first >= changes.size()) {
-    return;
-  } else {
-    changes = changes.subspan(end - first);
-  }
-  if (changes.size() <= kMaxPending)
-    holder.pending.insert(holder.pending.end(), changes.begin(), changes.end());
+void KvIndex::start_over(Holder& holder, uint64_t first) {
+  forget_blocks(holder);
+  holder.sure = false;
+  holder.next = holder.pending_first = first;
+  holder.pending.clear();
 }
 
 void KvIndex::apply(WorkerId worker, uint64_t first, std::span<const KvChange> changes) {
   Holder& holder = holders_[worker];
-  if (!holder.sure) return keep(holder, first, changes);
-  if (first > holder.next) {
-    forget_blocks(holder);
-    holder.sure = false;
-    return keep(holder, first, changes);
-  }
+  if (first > holder.next) start_over(holder, first);
   const uint64_t known = holder.next - first;  // of these changes
   if (known >= changes.size()) return;
-  for (const KvChange& change : changes.subspan(known)) apply_one(holder, change);
-  holder.next = first + changes.size();
+  changes = changes.subspan(known);
+  holder.next += changes.size();
+  for (const KvChange& change : changes) {
+    apply_one(holder, change);
+    if (!holder.sure) holder.pending.push_back(change);
+  }
+  if (holder.pending.size() > kMaxPending) {
+    holder.pending = {};
+    holder.pending_first = holder.next;
+  }
 }
 
 void KvIndex::resync(WorkerId worker, uint64_t next, std::span<const BlockHash> blocks) {
   Holder& holder = holders_[worker];
-  if (holder.sure && next < holder.next) return;  // older than what is known
+  // Older than what is known, and what came since is known no more: the next one will do.
+  if (next < (holder.sure ? holder.next : holder.pending_first)) return;
   forget_blocks(holder);
   for (const BlockHash block : blocks) store(holder, block);
   holder.next = next;
   holder.sure = true;
-  const std::vector<KvChange> pending = std::move(holder.pending);
-  holder.pending = {};
-  if (!pending.empty()) apply(worker, holder.pending_first, pending);
+  const std::vector<KvChange> pending = std::exchange(holder.pending, {});
+  apply(worker, holder.pending_first, pending);
 }
 
 void KvIndex::remove(WorkerId worker) {
@@ -90,7 +86,7 @@ void KvIndex::remove(WorkerId worker) {
 
 int64_t KvIndex::matched_blocks(WorkerId worker, std::span<const BlockHash> chain) const {
   const auto found = holders_.find(worker);
-  if (found == holders_.end() || !found->second.sure) return 0;
+  if (found == holders_.end()) return 0;
   const auto& blocks = found->second.blocks;
   const auto missing = std::ranges::find_if(chain, [&](BlockHash block) { return !blocks.contains(block); });
   return missing - chain.begin();
@@ -122,7 +118,7 @@ void KvIndex::check_invariants() const {
   int64_t blocks = 0;
   for (const auto& [worker, holder] : holders_) {
     blocks += static_cast<int64_t>(holder.blocks.size());
-    CHEETAH_ASSERT(holder.sure || holder.blocks.empty(), "nothing is believed of an unsure worker");
+    CHEETAH_ASSERT(!holder.sure || holder.pending.empty(), "changes are kept for a resync only");
   }
   CHEETAH_ASSERT(blocks == num_blocks_ && blocks <= max_blocks_, "the index counts what it holds");
 }

@@ -25,8 +25,10 @@ struct KvChange {
 };
 
 // Rules: a worker's entries die with its id. Changes are numbered; a gap means that something was missed, so
-// what was known of that worker is dropped and it matches nothing until it has told everything again
-// (resync). What came twice or late is ignored. Memory is bounded: beyond the limit blocks are not recorded.
+// what was known before is dropped and only what came since is believed, until the worker has told everything
+// again (resync, or a kCleared followed by all it holds). What came twice or late is ignored. So an entry is
+// never one that the worker has already said to have removed. Memory is bounded: beyond the limit blocks are
+// not recorded.
 class KvIndex {
  public:
   explicit KvIndex(int64_t max_blocks = int64_t{4} << 20) : max_blocks_(max_blocks) {}
@@ -38,7 +40,7 @@ class KvIndex {
   void resync(WorkerId worker, uint64_t next, std::span<const BlockHash> blocks);
   void remove(WorkerId worker);
 
-  // Leading blocks of the chain that the worker holds; 0 for an unsure or unknown one.
+  // Leading blocks of the chain that the worker is known to hold.
   int64_t matched_blocks(WorkerId worker, std::span<const BlockHash> chain) const;
   // In tokens, workers with none left out, in ascending order of id.
   std::vector<KvMatch> matches(std::span<const BlockHash> chain, int64_t block_tokens) const;
@@ -54,13 +56,13 @@ class KvIndex {
     std::unordered_set<BlockHash> blocks;
     uint64_t next = 0;
     bool sure = true;
-    // While unsure: changes since, without a gap among them, for the resync that may be older than they are.
+    // While unsure: the changes since the gap, for a resync that is older than they are.
     std::vector<KvChange> pending;
     uint64_t pending_first = 0;
   };
   void forget_blocks(Holder& holder);
   void store(Holder& holder, BlockHash block);
-  void keep(Holder& holder, uint64_t first, std::span<const KvChange> changes);
+  void start_over(Holder& holder, uint64_t first);
   void apply_one(Holder& holder, const KvChange& change);
 
   std::unordered_map<WorkerId, Holder> holders_;

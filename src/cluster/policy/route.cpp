@@ -62,8 +62,8 @@ RouteDecision route(const ClusterView& view, const RouteRequest& request, const 
   decision.local_ms = prefill.local_ms;
   decision.remote_ms = prefill.remote_ms;
   decision.offload_score = prefill.score;
-  if (config.race && request.priority >= config.urgent_priority && choice.second)
-    decision.race = choice.second->descriptor.id;
+  const bool race = request.race || (config.race && request.priority >= config.urgent_priority);
+  if (race && choice.second) decision.race = choice.second->descriptor.id;
   memory.note(request.prefix_hash, id, config.recent_prefixes);
   return decision;
 }

@@ -56,6 +56,7 @@ struct RouteRequest {
   std::vector<KvMatch> cached = {};
   std::vector<WorkerId> excluded = {};  // lost while they had this request
   bool allow_remote_prefill = true;
+  bool race = false;  // on two workers at once
 };
 
 const WorkerView* find_worker(const ClusterView& view, WorkerId id);
