@@ -80,6 +80,7 @@ bool RouterCore::State::admit(Request& request) {
     wanted.max_tokens = std::min(wanted.max_tokens, admission.max_tokens);
     wanted.min_tokens = std::min(wanted.min_tokens, wanted.max_tokens);
   }
+  wanted.priority = admission.engine_priority.value_or(wanted.priority);
   request.admitted = admission.kind != Admission::Kind::kReject;
   if (request.admitted) return true;
   count(Counter::kRejected);

@@ -54,7 +54,8 @@ struct Placement {
 struct Admission {
   enum class Kind : uint8_t { kAccept, kDegrade, kReject };
   Kind kind = Kind::kAccept;
-  int64_t max_tokens = 0;  // with kDegrade
+  int64_t max_tokens = 0;                // with kDegrade
+  std::optional<int> engine_priority{};  // of its class: GenerationRequest::priority
   Microseconds retry_after{};
   std::string why{};
 };

@@ -9,6 +9,7 @@
 namespace cheetah::cluster {
 namespace {
 
+constexpr double kIdleSlack = 0.2;  // of a target: waiting that is no overload yet
 constexpr double kMinRetryS = 1, kMaxRetryS = 60;
 
 bool equal_without_case(std::string_view a, std::string_view b) {
@@ -113,10 +114,14 @@ int64_t cluster_places(const ClusterView& view, const QosConfig& qos) {
 RejectReason judge(const Prediction& prediction, const QosClass& qos_class, const QosConfig& qos,
                    double factor) {
   if (!prediction.possible) return RejectReason::kNoWorker;
-  const double ttft = prediction.ttft_ms * qos.safety, tpot = prediction.tpot_ms * qos.safety;
-  if (ttft > static_cast<double>(qos.max_queue_ms)) return RejectReason::kQueueTime;
+  const double wait = prediction.wait_ms * qos.safety, tpot = prediction.tpot_ms * qos.safety;
+  const double own = (prediction.ttft_ms - prediction.wait_ms) * qos.safety;
+  if (wait > static_cast<double>(qos.max_queue_ms)) return RejectReason::kQueueTime;
   if (!qos.early_rejection || !qos_class.reject_early) return RejectReason::kNone;
-  if (qos_class.ttft_slo_ms > 0 && ttft > qos_class.ttft_slo_ms * factor) return RejectReason::kTtftPredicted;
+  // One that would be late on an idle cluster too is not refused for that: coming back later would not help
+  // it.
+  const double target = qos_class.ttft_slo_ms * factor;
+  if (target > 0 && wait > std::max(target - own, kIdleSlack * target)) return RejectReason::kTtftPredicted;
   if (qos_class.tpot_slo_ms > 0 && tpot > qos_class.tpot_slo_ms * factor) return RejectReason::kTpotPredicted;
   if (prediction.cluster_decode_share > qos.max_decode_share * factor) return RejectReason::kDecodeShare;
   return RejectReason::kNone;

@@ -64,6 +64,12 @@ TEST_F(Admission, RefusesEarlyWhatWillBeLateUnlessItsClassWaits) {
   EXPECT_EQ(state.shares.in_use(1), 0);
 }
 
+TEST_F(Admission, WhatWouldBeLateOnAnIdleClusterIsNotRefusedForThat) {
+  EXPECT_EQ(ask(1, 20'000).verdict, Verdict::kAccept);  // two seconds of work with a target of 300 ms
+  for (WorkerView& w : view.workers) w.load.prefill_tokens = 1000;
+  EXPECT_EQ(ask(1, 20'000).reason, RejectReason::kTtftPredicted);
+}
+
 TEST_F(Admission, NobodyWaitsLongerThanTheLongestQueueTime) {
   for (WorkerView& w : view.workers) w.load.prefill_tokens = 500'000;
   EXPECT_EQ(ask(0).reason, RejectReason::kQueueTime);

@@ -86,32 +86,39 @@ double place_wait_ms(const WorkerView& worker, const RouteRequest& request, cons
   return wait;
 }
 
+double local_wait_ms(const WorkerView& worker, const RouteRequest& request, const CostModel& cost) {
+  return std::max(place_wait_ms(worker, request, cost), prefill_wait_ms(worker, cost));
+}
+
 double local_ttft_ms(const WorkerView& worker, const RouteRequest& request, const CostModel& cost) {
   const int64_t tokens = effective_tokens(request, worker.descriptor.id);
-  return std::max(place_wait_ms(worker, request, cost), prefill_wait_ms(worker, cost)) +
-         prefill_ms(worker, tokens, cost) + step_ms(worker, cost);
+  return local_wait_ms(worker, request, cost) + prefill_ms(worker, tokens, cost) + step_ms(worker, cost);
 }
 
 std::optional<RemotePrefill> best_remote(const ClusterView& view, const WorkerView& decode,
                                          const RouteRequest& request, const RoutingConfig& config) {
-  std::optional<RemotePrefill> best;
-  int64_t num_workers = 0;
-  double us_sum = 0;
+  const WorkerView* best = nullptr;
+  double best_ms = 0, us_sum = 0, num_workers = 0;
   for (const WorkerView& worker : view.workers) {
     if (!can_prefill_for(worker, decode, request, config)) continue;
     ++num_workers;
     us_sum += prefill_us(worker, config.cost);
     const double ms = prefill_wait_ms(worker, config.cost) +
                       prefill_ms(worker, effective_tokens(request, worker.descriptor.id), config.cost);
-    if (!best || ms < best->ttft_ms) best = {.worker = worker.descriptor.id, .ttft_ms = ms};
+    if (best && ms >= best_ms) continue;
+    best = &worker;
+    best_ms = ms;
   }
   if (!best) return std::nullopt;
-  const auto workers = static_cast<double>(num_workers);
-  const double queue_ms = static_cast<double>(view.prefill_queue.tokens) * (us_sum / workers) / workers / 1e3;
+  const double queue_ms =
+      static_cast<double>(view.prefill_queue.tokens) * us_sum / (num_workers * num_workers) / 1e3;
   const int64_t moved = effective_tokens(request, decode.descriptor.id);
-  best->ttft_ms = std::max(best->ttft_ms + queue_ms, place_wait_ms(decode, request, config.cost)) +
-                  transfer_ms(view, decode, moved, config.cost) + step_ms(decode, config.cost);
-  return best;
+  const double own_ms = prefill_ms(*best, effective_tokens(request, best->descriptor.id), config.cost);
+  const double after_ms = transfer_ms(view, decode, moved, config.cost) + step_ms(decode, config.cost);
+  const double until_pages = std::max(best_ms + queue_ms, place_wait_ms(decode, request, config.cost));
+  return RemotePrefill{.worker = best->descriptor.id,
+                       .ttft_ms = until_pages + after_ms,
+                       .wait_ms = std::max(0.0, until_pages - own_ms)};
 }
 
 double choices_then(const WorkerView& worker, double after_ms, const CostModel& cost) {
@@ -131,18 +138,24 @@ Prediction predict(const ClusterView& view, const RouteRequest& request, const R
   for (const WorkerView& worker : view.workers) {
     if (why_not(worker, request, config) != Ineligible::kNone) continue;
     double ttft = local_ttft_ms(worker, request, config.cost);
-    if (remote_possible)
-      if (const auto remote = best_remote(view, worker, request, config))
-        ttft = std::min(ttft, remote->ttft_ms);
+    double wait = local_wait_ms(worker, request, config.cost);
+    const auto remote = remote_possible ? best_remote(view, worker, request, config) : std::nullopt;
+    if (remote && remote->ttft_ms < ttft) {
+      ttft = remote->ttft_ms;
+      wait = remote->wait_ms;
+    }
     if (chosen && ttft >= best.ttft_ms) continue;
     chosen = &worker;
     best.ttft_ms = ttft;
+    best.wait_ms = wait;
   }
   if (!chosen) return best;
   best.possible = true;
   best.decode = chosen->descriptor.id;
   // A model that is wrong by more than this is not corrected but distrusted.
-  best.ttft_ms *= std::clamp(estimates.ttft_ratio.value_or(1), 0.25, 4.0);
+  const double correction = std::clamp(estimates.ttft_ratio.value_or(1), 0.25, 4.0);
+  best.ttft_ms *= correction;
+  best.wait_ms *= correction;
   const auto added = static_cast<double>(request.choices);
   const double then = choices_then(*chosen, best.ttft_ms, config.cost) + added;
   best.decode_share = then / static_cast<double>(std::max<int64_t>(1, chosen->descriptor.max_sequences));

@@ -44,6 +44,7 @@ struct Prediction {
   bool possible = false;  // some worker can take it
   WorkerId decode{};
   double ttft_ms = 0, tpot_ms = 0;
+  double wait_ms = 0;       // of ttft_ms, for others; the rest it would take on an idle worker
   double decode_share = 0;  // of that worker's places when the prompt is computed, this request included
   double cluster_decode_share = 0;  // of all decode workers' places, at that time
 };
@@ -54,10 +55,11 @@ double step_ms(const WorkerView& worker, const CostModel& cost);
 // Until it has places and pages for the request.
 double place_wait_ms(const WorkerView& worker, const RouteRequest& request, const CostModel& cost);
 // To the first token when the worker itself computes the prompt.
+double local_wait_ms(const WorkerView& worker, const RouteRequest& request, const CostModel& cost);
 double local_ttft_ms(const WorkerView& worker, const RouteRequest& request, const CostModel& cost);
 struct RemotePrefill {
   WorkerId worker{};
-  double ttft_ms = 0;
+  double ttft_ms = 0, wait_ms = 0;
 };
 // The best prefill worker for a prompt to be decoded on `decode`; nullopt: there is none that could send it
 // pages.

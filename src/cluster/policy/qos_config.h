@@ -51,12 +51,12 @@ struct BreakerConfig {
 struct QosConfig {
   bool enabled = true;  // false: everything that has a worker is accepted
   bool early_rejection = true;
-  std::vector<QosClass> classes = {{.name = "default"}};
+  std::vector<QosClass> classes = {{.name = "default", .reject_early = false}};
   std::vector<QosMatch> matches = {};
   std::string default_class = "default";
   double safety = 1.0;            // predictions are multiplied by this before they are compared
   double max_decode_share = 1.0;  // places in use when its prefill finishes, by those there are
-  double queue_places = 1.0;      // requests that may wait, for each place there is to run in
+  double queue_places = 15.0;     // requests that may wait, for each place there is to run in
   double borrow_limit = 0.9;      // share of an idle reservation that others may use
   int64_t max_queue_ms = 30'000;  // nobody waits longer for its first token, whatever its class
   double ema_alpha = 0.2;

@@ -1,0 +1,250 @@
+#include "cluster/policy/policy_routing.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/format.h"
+
+namespace cheetah::cluster {
+namespace {
+
+constexpr size_t kMaxSent = 4096;  // remembered for one worker between two of its reports
+
+double milliseconds(Microseconds time) { return static_cast<double>(time.count()) / 1e3; }
+double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
+
+bool contains(const std::vector<WorkerId>& workers, WorkerId id) {
+  return std::ranges::find(workers, id) != workers.end();
+}
+
+// Those that failed this request or others lately, and where this process decodes itself, all others: only if
+// there is nobody else.
+std::vector<WorkerId> excluded_of(const RouteQuestion& question) {
+  std::vector<WorkerId> excluded = question.lost;
+  for (const auto& [id, worker] : question.workers)
+    if (worker.held_off_until > question.now && !contains(excluded, id)) excluded.push_back(id);
+  const auto self = question.workers.find(question.self);
+  if (self == question.workers.end() || !self->second.reachable() || contains(excluded, question.self))
+    return excluded;
+  for (const auto& [id, worker] : question.workers)
+    if (id != question.self && !contains(excluded, id)) excluded.push_back(id);
+  return excluded;
+}
+
+}  // namespace
+
+PolicyRouting::PolicyRouting(PolicyConfig config, BlockNames block_names)
+    : block_names_(std::move(block_names)) {
+  configure(std::move(config));
+  numbers_.config_reloads = 0;
+}
+
+void PolicyRouting::configure(PolicyConfig config) {
+  config_ = std::move(config);
+  admission_.shares.reconfigure(config_.qos.classes, config_.qos.borrow_limit);
+  ++numbers_.config_reloads;
+}
+
+int PolicyRouting::class_index_of(const ClientRequest& client) const {
+  const auto& classes = config_.qos.classes;
+  const auto named = std::ranges::find(classes, client.qos_class, &QosClass::name);
+  if (named != classes.end()) return static_cast<int>(named - classes.begin());
+  return class_of({}, client.tenant, config_.qos);
+}
+
+ClusterView PolicyRouting::view_of(const RouteQuestion& question) {
+  ClusterView view;
+  for (const auto& [id, known] : question.workers) {
+    WorkerView worker{.descriptor = known.descriptor, .load = known.load};
+    worker.descriptor.id = id;
+    // A worker that was linked a moment ago has not reported yet; its word of greeting counts as much.
+    const Time reported = known.load_at == Time{} ? known.heard_at : known.load_at;
+    worker.load_age = question.now - reported;
+    worker.reachable = known.linked && !known.silent && !known.left;
+    std::deque<Sent>& sent = sent_[id];
+    while (!sent.empty() && sent.front().at < known.load_at) sent.pop_front();
+    for (const Sent& one : sent) {
+      worker.sent_choices += one.choices;
+      worker.sent_prefill_tokens += one.tokens;
+    }
+    view.workers.push_back(std::move(worker));
+  }
+  const double tokens = static_cast<double>(question.queue_depth) * prompt_tokens_.value_or(0);
+  view.prefill_queue = {.up = true, .depth = question.queue_depth, .tokens = static_cast<int64_t>(tokens)};
+  view.prefill_breaker_open = admission_.prefill_breaker.state(question.now) == BreakerState::kOpen;
+  view.transfer_bytes_per_s = transfer_bytes_per_s_;
+  return view;
+}
+
+RouteRequest PolicyRouting::request_of(const RouteQuestion& question) const {
+  const ClientRequest& client = question.client;
+  const GenerationRequest& wanted = client.request;
+  const QosClass& qos_class = config_.qos.classes.at(static_cast<size_t>(class_index_of(client)));
+  RouteRequest request;
+  request.key.uid = client.uid;
+  request.prompt_tokens = static_cast<int64_t>(wanted.prompt.size()) + question.generated;
+  request.choices = std::max(1, std::max(wanted.n, wanted.best_of));
+  const auto usual = static_cast<int64_t>(
+      admission_.estimates.output_tokens.value_or(static_cast<double>(wanted.max_tokens)));
+  request.expected_output = std::min(wanted.max_tokens, std::max<int64_t>(1, usual));
+  request.priority = qos_class.priority;
+  request.ttft_slo_ms = qos_class.ttft_slo_ms;
+  request.tpot_slo_ms = qos_class.tpot_slo_ms;
+  request.excluded = excluded_of(question);
+  request.race = client.race && question.generated == 0;
+  const auto admitted = admitted_.find(client.uid);
+  request.allow_remote_prefill =
+      wanted.pooling == Pooling::kNone &&
+      (admitted == admitted_.end() || !admitted->second.decision.degradation.no_remote_prefill);
+  if (!block_names_ || question.workers.empty()) return request;
+  const std::vector<uint64_t> names = block_names_(wanted);
+  if (names.empty()) return request;
+  // What requests of one application share is at the beginning: a few pages tell applications apart.
+  request.prefix_hash = names[std::min<size_t>(names.size(), 4) - 1];
+  const int64_t page = question.workers.begin()->second.descriptor.kv.page_tokens;
+  request.cached = kv_index_.matches(names, std::max<int64_t>(1, page));
+  return request;
+}
+
+void PolicyRouting::learn_steps(const KnownWorkers& workers) {
+  for (const auto& [id, known] : workers) {
+    if (known.load.decode_step_us <= 0 || known.load_at <= std::exchange(learned_at_[id], known.load_at))
+      continue;
+    admission_.estimates.steps.add(static_cast<double>(known.load.running), known.load.decode_step_us,
+                                   config_.qos.ema_alpha / static_cast<double>(workers.size()));
+  }
+}
+
+Admission PolicyRouting::admit(const RouteQuestion& question) {
+  if (!first_question_) first_question_ = question.now;
+  learn_steps(question.workers);
+  admission_.prefill_breaker.depth_is(static_cast<double>(question.queue_depth), question.now,
+                                      config_.qos.prefill_breaker);
+  const ClientRequest& client = question.client;
+  const AdmissionRequest request{.route = request_of(question),
+                                 .tenant = client.tenant,
+                                 .max_output = client.request.max_tokens,
+                                 .class_index = class_index_of(client)};
+  AdmissionDecision decision =
+      cluster::admit(view_of(question), request, config_.qos, config_.routing, question.now, admission_);
+  const QosClass& qos_class = config_.qos.classes.at(static_cast<size_t>(request.class_index));
+  Admission answer;
+  if (qos_class.priority != 0) answer.engine_priority = -qos_class.priority;  // the engine's least goes first
+  // Nobody is there now; the router waits a moment for somebody before it gives up.
+  if (decision.reason == RejectReason::kNoWorker) return answer;
+  numbers_.count(decision, decision.qos_class);
+  if (decision.verdict != Verdict::kAccept)
+    answer.why = line_of(RefusedRequest{.time_s = seconds(question.now - *first_question_),
+                                        .key = request.route.key,
+                                        .qos_class = decision.qos_class,
+                                        .prompt_tokens = request.route.prompt_tokens,
+                                        .decision = decision});
+  if (decision.verdict == Verdict::kReject) {
+    answer.kind = Admission::Kind::kReject;
+    answer.retry_after = Microseconds(static_cast<int64_t>(decision.retry_after_s * 1e6));
+    return answer;
+  }
+  if (decision.verdict == Verdict::kDegrade) {
+    answer.kind = Admission::Kind::kDegrade;
+    const int64_t cap = decision.degradation.max_output;
+    answer.max_tokens = cap > 0 ? cap : client.request.max_tokens;
+  }
+  const double ratio = std::clamp(admission_.estimates.ttft_ratio.value_or(1), 0.25, 4.0);
+  const double model_ttft_ms = decision.prediction.ttft_ms / ratio;
+  admitted_[client.uid] = {.tenant = client.tenant,
+                           .qos_class = decision.qos_class,
+                           .decision = std::move(decision),
+                           .model_ttft_ms = model_ttft_ms};
+  return answer;
+}
+
+void PolicyRouting::note_sent(WorkerId worker, const RouteRequest& request, Time now) {
+  std::deque<Sent>& sent = sent_[worker];
+  if (sent.size() >= kMaxSent) sent.pop_front();
+  sent.push_back({.at = now, .choices = request.choices, .tokens = effective_tokens(request, worker)});
+}
+
+Placement PolicyRouting::route(const RouteQuestion& question) {
+  if (!first_question_) first_question_ = question.now;
+  const RouteRequest request = request_of(question);
+  const RouteDecision decision = cluster::route(view_of(question), request, config_.routing, memory_);
+  Placement placement{
+      .decode = decision.decode,
+      .second = decision.race,
+      .prefill = decision.prefill == PrefillMode::kRemote ? PrefillPlace::kElsewhere : PrefillPlace::kHere,
+      .prefill_hint = decision.prefill_worker,
+      .effective_tokens = decision.effective_tokens};
+  numbers_.count(decision);
+  const auto admitted = admitted_.find(question.client.uid);
+  RoutedRequest routed{.time_s = seconds(question.now - *first_question_),
+                       .key = request.key,
+                       .qos_class = admitted == admitted_.end() ? "" : admitted->second.qos_class,
+                       .prompt_tokens = request.prompt_tokens,
+                       .decision = decision};
+  placement.why = line_of(routed);
+  if (!decision.decode) return placement;
+  prompt_tokens_.add(static_cast<double>(request.prompt_tokens), config_.qos.ema_alpha);
+  note_sent(*decision.decode, request, question.now);
+  decisions_.add(std::move(routed));
+  return placement;
+}
+
+void PolicyRouting::observe(const Outcome& outcome, Time now) {
+  const auto found = admitted_.find(outcome.client.uid);
+  const int64_t choices = std::max(1, outcome.client.request.n);
+  const int64_t each = outcome.generated / choices;
+  if (outcome.completed) admission_.decode_breaker.succeeded(now, config_.qos.decode_breaker);
+  if (!outcome.completed && outcome.attempts == 0)
+    admission_.decode_breaker.failed(now, config_.qos.decode_breaker);
+  const double alpha = config_.qos.ema_alpha, ttft_ms = milliseconds(outcome.first_token);
+  if (outcome.completed && each > 0) {
+    admission_.estimates.output_tokens.add(static_cast<double>(each), alpha);
+    const double tpot_ms =
+        each > 1 ? milliseconds(outcome.total - outcome.first_token) / static_cast<double>(each - 1) : 0;
+    const auto& classes = config_.qos.classes;
+    const QosClass& qos_class = classes.at(static_cast<size_t>(class_index_of(outcome.client)));
+    memory_.worth.observe(
+        {.effective_tokens = outcome.effective_tokens,
+         .way = outcome.prefill == PrefillPlace::kElsewhere ? Way::kDisaggregated : Way::kAggregated,
+         .ttft_ms = ttft_ms,
+         .tpot_ms = tpot_ms,
+         .ttft_slo_ms = qos_class.ttft_slo_ms,
+         .tpot_slo_ms = qos_class.tpot_slo_ms},
+        config_.routing.worth);
+  }
+  if (found == admitted_.end()) return;
+  // A request that moved took longer for reasons the prediction cannot know.
+  if (outcome.completed && each > 0 && outcome.attempts == 1 && found->second.model_ttft_ms > 0)
+    admission_.estimates.ttft_ratio.add(ttft_ms / found->second.model_ttft_ms, alpha);
+  const int64_t used = static_cast<int64_t>(outcome.client.request.prompt.size()) + outcome.generated;
+  finish(found->second.tenant, found->second.decision, found->second.decision.quota_tokens - used,
+         config_.qos, admission_);
+  admitted_.erase(found);
+}
+
+void PolicyRouting::forget(WorkerId worker) {
+  kv_index_.remove(worker);
+  memory_.forget(worker);
+  sent_.erase(worker);
+  learned_at_.erase(worker);
+}
+
+void PolicyRouting::learn(WorkerId from, const KvEvents& events) {
+  std::vector<KvChange> changes;
+  for (const CacheChange& change : events.changes)
+    changes.push_back({.kind = static_cast<KvChange::Kind>(change.kind), .block = change.block});
+  kv_index_.apply(from, events.first_number, changes);
+  numbers_.kv_index_blocks = kv_index_.num_blocks();
+  numbers_.kv_index_unsure = static_cast<int64_t>(kv_index_.unsure().size());
+}
+
+std::string PolicyRouting::worth_text() const {
+  std::string text;
+  for (int i = 0; i < kWorthBuckets; ++i) {
+    const auto& ways = memory_.worth.bucket(i).ways;
+    if (ways[0].samples + ways[1].samples > 0) text += memory_.worth.why(i) + "\n";
+  }
+  return text;
+}
+
+}  // namespace cheetah::cluster

@@ -1,0 +1,76 @@
+#pragma once
+// The policies behind a router: keeps what they remember between requests and translates between the router's
+// words and theirs. One thread, like the router; no clock (every question brings its time).
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cluster/core/routing.h"
+#include "cluster/policy/admission.h"
+#include "cluster/policy/cluster_metrics.h"
+#include "cluster/policy/decision_ring.h"
+#include "cluster/policy/kv_index.h"
+#include "cluster/policy/policy_config.h"
+#include "cluster/policy/route.h"
+
+namespace cheetah::cluster {
+
+class PolicyRouting : public Routing {
+ public:
+  // The names under which the workers' prefix caches hold a request's whole pages (engine's chain_hashes).
+  using BlockNames = std::function<std::vector<uint64_t>(const GenerationRequest&)>;
+
+  explicit PolicyRouting(PolicyConfig config, BlockNames block_names = nullptr);
+
+  Admission admit(const RouteQuestion& question) override;
+  Placement route(const RouteQuestion& question) override;
+  void observe(const Outcome& outcome, Time now) override;
+  void forget(WorkerId worker) override;
+  void learn(WorkerId from, const KvEvents& events) override;
+
+  // Takes effect with the next request; what is in use stays in use.
+  void configure(PolicyConfig config);
+  const PolicyConfig& config() const { return config_; }
+  void transfer_rate_is(double bytes_per_s) { transfer_bytes_per_s_ = bytes_per_s; }
+
+  const ClusterNumbers& numbers() const { return numbers_; }
+  const DecisionRing& decisions() const { return decisions_; }
+  const AdmissionState& admission() const { return admission_; }
+  const KvIndex& kv_index() const { return kv_index_; }
+  std::string worth_text() const;  // what was measured of both ways, a line for each length seen
+
+ private:
+  struct Sent {
+    Time at{};
+    int64_t choices = 0, tokens = 0;
+  };
+  struct Admitted {
+    std::string tenant, qos_class;
+    AdmissionDecision decision;
+    double model_ttft_ms = 0;  // before it was corrected by what was measured
+  };
+  ClusterView view_of(const RouteQuestion& question);
+  RouteRequest request_of(const RouteQuestion& question) const;
+  void learn_steps(const KnownWorkers& workers);
+  int class_index_of(const ClientRequest& client) const;
+  void note_sent(WorkerId worker, const RouteRequest& request, Time now);
+
+  PolicyConfig config_;
+  BlockNames block_names_;
+  AdmissionState admission_;
+  RouteMemory memory_;
+  KvIndex kv_index_;
+  DecisionRing decisions_;
+  ClusterNumbers numbers_;
+  std::map<WorkerId, std::deque<Sent>> sent_;  // since the worker's last report
+  std::map<WorkerId, Time> learned_at_;        // the last report whose step time was counted
+  std::unordered_map<RequestUid, Admitted> admitted_;
+  Ema prompt_tokens_;
+  double transfer_bytes_per_s_ = 0;
+  std::optional<Time> first_question_;
+};
+
+}  // namespace cheetah::cluster

@@ -1,0 +1,172 @@
+#include "cluster/policy/policy_routing.h"
+
+#include <gtest/gtest.h>
+
+#include "cluster/core/router_core.h"
+#include "cluster/policy/policy_fixture.h"
+
+namespace cheetah::cluster {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr Time kStart{std::chrono::hours(1)};
+
+KnownWorker known(uint64_t number, Role role) {
+  const WorkerView view = ready_worker(number, role);
+  KnownWorker worker{.descriptor = view.descriptor, .load = view.load, .load_at = kStart, .heard_at = kStart};
+  worker.linked = worker.registered = true;
+  return worker;
+}
+
+// Pages of 16 tokens, named by their number and first token: enough for an index.
+std::vector<uint64_t> names_of(const GenerationRequest& request) {
+  std::vector<uint64_t> names;
+  for (size_t i = 0; i + 16 <= request.prompt.size(); i += 16)
+    names.push_back(1000 * (i + 1) + static_cast<uint64_t>(request.prompt[0]));
+  return names;
+}
+
+class PolicyRoutingTest : public testing::Test {
+ protected:
+  PolicyRoutingTest() {
+    for (const uint64_t id : {1, 2}) workers[worker_id(id)] = known(id, Role::kDecode);
+    client.uid = static_cast<RequestUid>(7);
+    client.request.prompt.assign(320, 5);
+    client.request.max_tokens = 32;
+  }
+  RouteQuestion question() const { return {.client = client, .workers = workers, .now = now}; }
+  Outcome done(int64_t generated = 32) const {
+    return {.client = client,
+            .decode = worker_id(1),
+            .effective_tokens = 320,
+            .generated = generated,
+            .first_token = Microseconds(84'000),
+            .total = Microseconds(400'000),
+            .attempts = 1,
+            .completed = true};
+  }
+  PolicyConfig config;
+  KnownWorkers workers;
+  ClientRequest client;
+  Time now = kStart + milliseconds(100);
+};
+
+TEST_F(PolicyRoutingTest, PrefersTheWorkerThatSaysItHoldsThePrompt) {
+  PolicyRouting routing(config, names_of);
+  KvEvents events{.worker = worker_id(2)};
+  for (const uint64_t name : names_of(client.request))
+    events.changes.push_back({.kind = CacheChange::Kind::kStored, .block = name});
+  routing.learn(worker_id(2), events);
+  EXPECT_EQ(routing.admit(question()).kind, Admission::Kind::kAccept);
+  const Placement placement = routing.route(question());
+  EXPECT_EQ(placement.decode, worker_id(2));
+  EXPECT_EQ(placement.effective_tokens, 1);
+  EXPECT_NE(placement.why.find("why=kv_match"), std::string::npos) << placement.why;
+  routing.forget(worker_id(2));
+  EXPECT_EQ(routing.kv_index().num_blocks(), 0);
+}
+
+TEST_F(PolicyRoutingTest, WhatWasSentSinceAReportCounts) {
+  config.routing.worker_policy = WorkerPolicy::kLeastLoaded;
+  PolicyRouting routing(config);
+  std::map<WorkerId, int> chosen;
+  for (int i = 0; i < 10; ++i) ++chosen[*routing.route(question()).decode];
+  EXPECT_EQ(chosen[worker_id(1)], 5);
+  workers[worker_id(1)].load_at = now + milliseconds(1);  // reports none of them: they are done
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(routing.route(question()).decode, worker_id(1));
+}
+
+TEST_F(PolicyRoutingTest, ADecodingIngressKeepsItsRequestsUnlessItLostThem) {
+  PolicyRouting routing(config);
+  RouteQuestion asked = question();
+  asked.self = worker_id(2);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(routing.route(asked).decode, worker_id(2));
+  asked.lost = {worker_id(2)};
+  EXPECT_EQ(routing.route(asked).decode, worker_id(1));
+  workers[worker_id(1)].held_off_until = now + milliseconds(10);
+  EXPECT_TRUE(routing.route(asked).decode);  // of two bad ones any
+}
+
+TEST_F(PolicyRoutingTest, PlacesAndQuotaComeBackWhenARequestEnds) {
+  config.qos.quotas = {{.tenant = "*", .tokens_per_s = 1, .burst_tokens = 352 + 340}};
+  PolicyRouting routing(config);
+  EXPECT_EQ(routing.admit(question()).kind, Admission::Kind::kAccept);
+  EXPECT_EQ(routing.admission().shares.total_in_use(), 1);
+  ClientRequest second = client;
+  second.uid = static_cast<RequestUid>(8);
+  const RouteQuestion other{.client = second, .workers = workers, .now = now};
+  const Admission refused = routing.admit(other);
+  EXPECT_EQ(refused.kind, Admission::Kind::kReject);
+  EXPECT_GE(refused.retry_after, std::chrono::seconds(1));
+  EXPECT_NE(refused.why.find("why=quota"), std::string::npos) << refused.why;
+  routing.observe(done(20), now);  // twelve tokens fewer than it paid for
+  EXPECT_EQ(routing.admission().shares.total_in_use(), 0);
+  EXPECT_EQ(routing.admit(other).kind, Admission::Kind::kAccept);
+}
+
+TEST_F(PolicyRoutingTest, LearnsFromWhatItObserves) {
+  PolicyRouting routing(config);
+  ASSERT_EQ(routing.admit(question()).kind, Admission::Kind::kAccept);
+  routing.route(question());
+  routing.observe(done(), now);
+  // Predicted: 320 tokens at 100 us and a step of 10 ms; it took 84 ms.
+  EXPECT_NEAR(routing.admission().estimates.ttft_ratio.value_or(0), 2, 1e-9);
+  EXPECT_EQ(routing.admission().estimates.output_tokens.value_or(0), 32);
+  EXPECT_NE(routing.worth_text().find("256 to 1023 tokens: aggregated 84.0 ms"), std::string::npos)
+      << routing.worth_text();
+}
+
+TEST_F(PolicyRoutingTest, NewSettingsTakeEffectWithTheNextRequest) {
+  PolicyRouting routing(config);
+  config.qos.classes = {{.name = "gold", .reserved = 0.5, .priority = 7}, {.name = "default"}};
+  routing.configure(config);
+  client.qos_class = "gold";
+  EXPECT_EQ(routing.admit(question()).engine_priority, -7);
+  client.qos_class = "unheard of";
+  client.uid = static_cast<RequestUid>(9);
+  EXPECT_EQ(routing.admit(question()).engine_priority, std::nullopt);
+  EXPECT_EQ(routing.numbers().config_reloads, 1u);
+}
+
+TEST_F(PolicyRoutingTest, DegradedRequestsAreCappedAndKeepTheirPromptLocal) {
+  config.qos.classes[0] = {.name = "default", .ttft_slo_ms = 50, .degrade = true};
+  config.qos.degraded_output = 8;
+  config.routing.offload_policy = OffloadPolicy::kAlways;
+  workers[worker_id(3)] = known(3, Role::kPrefill);
+  for (auto& [id, worker] : workers) worker.load.prefill_tokens = 300;
+  PolicyRouting routing(config);
+  const Admission answer = routing.admit(question());
+  EXPECT_EQ(answer.kind, Admission::Kind::kDegrade);
+  EXPECT_EQ(answer.max_tokens, 8);
+  EXPECT_EQ(routing.route(question()).prefill, PrefillPlace::kHere);
+}
+
+// The core and the policies together: a refusal reaches the client with its time to come back.
+TEST_F(PolicyRoutingTest, WorksBehindTheRouter) {
+  config.qos.quotas = {{.tenant = "*", .tokens_per_s = 1, .burst_tokens = 352}};
+  PolicyRouting routing(config);
+  RouterConfig settings;
+  settings.self = worker_id(99);
+  RouterCore router(settings, routing);
+  std::vector<RouterOutput> outputs;
+  const auto feed = [&](RouterInput input) { router.handle(std::move(input), now, outputs); };
+  const WorkerView worker = ready_worker(1, Role::kDecode);
+  feed(RegistryPut{worker.descriptor});
+  feed(PeerUp{worker_id(1)});
+  feed(PeerMessage{worker_id(1), Heartbeat{.role = Role::kDecode, .load = worker.load}});
+  feed(client);
+  client.uid = static_cast<RequestUid>(8);
+  feed(client);
+  int sent = 0, refused = 0;
+  for (const RouterOutput& output : outputs) {
+    if (const auto* message = std::get_if<SendMessage>(&output))
+      sent += std::holds_alternative<Generate>(message->message) ? 1 : 0;
+    if (const auto* emit = std::get_if<Emit>(&output))
+      refused += emit->summary && emit->summary->retry_after ? 1 : 0;
+  }
+  EXPECT_EQ(sent, 1);
+  EXPECT_EQ(refused, 1);
+}
+
+}  // namespace
+}  // namespace cheetah::cluster
