@@ -82,6 +82,7 @@ class InProcessTransport final : public SessionTransport {
     thread_ = std::thread([this] { loop(); });
   }
   ~InProcessTransport() override {
+    stop_checking();
     fabric_->remove(config_.self, inlet_.get());
     inlet_->box.post(Leave{});
     thread_.join();

@@ -9,7 +9,8 @@ namespace cheetah::cluster::transfer {
 namespace {
 
 constexpr Duration kHandshakeLimit = std::chrono::seconds(10);
-constexpr size_t kMaxSessions = 1024;  // of a machine; more is an attack or a leak
+constexpr int64_t kCheckedBeside = 256 << 10;  // a smaller slab is summed sooner than another thread wakes
+constexpr size_t kMaxSessions = 1024;          // of a machine; more is an attack or a leak
 
 }  // namespace
 
@@ -116,6 +117,7 @@ void SessionTransport::obey(TransportOrder& order) {
     return drop(dropping->peer, "dropped by this worker");
   if (const auto* region = std::get_if<RegisterOrder>(&order)) return remember_memory(*region);
   if (const auto* region = std::get_if<UnregisterOrder>(&order)) return forget_memory(region->handle);
+  if (const auto* checked = std::get_if<AnswerOrder>(&order)) return answer(*checked);
   const auto* push = std::get_if<PushOrder>(&order);
   const WorkerId to = push ? push->to : std::get<SayOrder>(order).to;
   if (auto* entry = session_to(to)) return send(entry->first, entry->second, std::move(order));
@@ -202,13 +204,45 @@ void SessionTransport::handle(LinkId link, Session& session, const AgentMessage&
 void SessionTransport::landed(LinkId link, const SlabNotice& notice) {
   Session* session = find(link);
   if (!session) return;
-  const Checked checked = check_slab(notice, arena(), session->writer_here);
-  if (!checked.wanted) return refuse(link, notice, "transfer: the receiver no longer wants the slab");
-  SlabAck ack{notice.id, checked.good, notice.checksum, {}};
-  if (!checked.good) ack.why = "transfer: the slab's checksum is wrong";
+  const ArenaView view = arena();
+  if (notice.slot >= view.words.size() || notice.bytes > view.slot_bytes ||
+      !view.words.begin_check(notice.slot, notice.generation, session->writer_here))
+    return refuse(link, notice, why_not(WriteResult::kUnwanted));
+  Landed slab{link, session->handshake.peer(), notice, view};
+  if (notice.bytes < kCheckedBeside)
+    answer(check(slab));
+  else
+    landed_.post(std::move(slab));
+}
+
+AnswerOrder SessionTransport::check(Landed& slab) {
+  AnswerOrder order{slab.link, slab.notice, is_intact(slab.notice, slab.arena), false};
+  order.wanted = slab.arena.words.finish_check(slab.notice.slot, slab.notice.generation, order.good);
   // The owner first: whoever hears from the sender that the slab is there finds it there.
-  sink_.post(SlabLanded{session->handshake.peer(), notice, checked.good});
-  if (!session->closing) say(link, ack);
+  if (order.wanted) sink_.post(SlabLanded{slab.from, std::move(slab.notice), order.good});
+  return order;
+}
+
+void SessionTransport::check_landed() {
+  std::vector<Landed> slabs;
+  while (landed_.wait()) {
+    landed_.take_all(slabs);
+    for (Landed& slab : slabs) post(check(slab));
+  }
+}
+
+void SessionTransport::stop_checking() {
+  landed_.close();
+  checker_.join();
+}
+
+void SessionTransport::answer(const AnswerOrder& order) {
+  const Session* session = find(order.link);
+  if (!session) return;
+  if (!order.wanted) return refuse(order.link, order.notice, why_not(WriteResult::kUnwanted));
+  SlabAck ack{order.notice.id, order.good, order.notice.checksum, {}};
+  if (!order.good) ack.why = "transfer: the slab's checksum is wrong";
+  if (!session->closing) say(order.link, ack);
 }
 
 void SessionTransport::refuse(LinkId link, const SlabNotice& notice, const std::string& why) {

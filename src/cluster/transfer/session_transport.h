@@ -13,13 +13,15 @@
 
 namespace cheetah::cluster::transfer {
 
-enum class LinkId : uint64_t {};
-
 // All but the constructor runs on the transport's inner thread. No link lives long without proof, and one
 // peer's mistakes close its links and nothing else.
 class SessionTransport : public Transport {
  public:
-  SessionTransport(const TransferConfig& config, EventSink& sink) : config_(config), sink_(sink) {}
+  SessionTransport(const TransferConfig& config, EventSink& sink)
+      : config_(config), sink_(sink), checker_([this] { check_landed(); }) {}
+  ~SessionTransport() override {
+    if (checker_.joinable()) stop_checking();  // a constructor below failed
+  }
 
  protected:
   // ---- What a transport below implements; none of these may call closed(): that waits for the loop ----
@@ -42,7 +44,8 @@ class SessionTransport : public Transport {
   void closed(LinkId link, const std::string& why);
   void obey(TransportOrder& order);
   void give_up_on_silent_peers(Time now);
-  void landed(LinkId link, const SlabNotice& notice);  // checks, answers and tells the owner
+  void landed(LinkId link, const SlabNotice& notice);  // has it checked, answers and tells the owner
+  void stop_checking();  // first thing in the destructor below: the checking thread posts orders
   void refuse(LinkId link, const SlabNotice& notice, const std::string& why);
   void push_failed(LinkId link, TransferId id, const std::string& why);
   bool established(LinkId link) const;
@@ -77,6 +80,19 @@ class SessionTransport : public Transport {
   uint64_t last_link_ = 0;
   WriterNumber last_writer_ = 0;
   std::vector<WriterNumber> free_writers_;  // of connections that are gone
+
+  // Sums take a third of the time of the copy, so large slabs are checked beside it.
+  struct Landed {
+    LinkId link{};
+    WorkerId from{};
+    SlabNotice notice;
+    ArenaView arena;
+  };
+  void check_landed();
+  AnswerOrder check(Landed& slab);
+  void answer(const AnswerOrder& order);
+  Mailbox<Landed> landed_;
+  std::thread checker_;
 };
 
 }  // namespace cheetah::cluster::transfer

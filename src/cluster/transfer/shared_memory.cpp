@@ -23,6 +23,7 @@ class SharedMemoryTransport final : public SessionTransport {
     thread_ = std::thread([this] { loop(); });
   }
   ~SharedMemoryTransport() override {
+    stop_checking();
     orders_.close();
     wake_up();
     thread_.join();

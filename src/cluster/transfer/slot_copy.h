@@ -20,12 +20,9 @@ struct Written {
 // Gathers the pieces into the slot, a chunk at a time, and looks between chunks whether it is still wanted.
 Written write_slab(const PushOrder& order, const ArenaView& arena, WriterNumber writer);
 
-// The receiver's side of a landed slab: the answer to give, and nothing when the slot was closed meanwhile.
-struct Checked {
-  bool good = false;
-  bool wanted = false;
-};
-Checked check_slab(const SlabNotice& notice, const ArenaView& arena, WriterNumber writer);
+// Whether a landed slab is what its notice says. On the receiver's side, between begin_check and
+// finish_check.
+bool is_intact(const SlabNotice& notice, const ArenaView& arena);
 
 // Host and device memory alike; returns when the bytes are there.
 void copy_bytes(std::byte* to, MemoryKind to_kind, std::span<const std::byte> from, MemoryKind from_kind);

@@ -331,6 +331,22 @@ TEST_P(TransferPair, RegisteredMemoryCanBePushedAndUnregistered) {
   sender()->unregister_memory(handle);
 }
 
+TEST(TransferAgent, WhatCannotBeMadeIsRefusedInOneSentence) {
+  TransferConfig config;
+  config.backend = TransferBackend::kSharedMemory;
+  config.num_slots = 0;
+  EXPECT_THROW(make_transfer_agent(config), Error);
+  config.num_slots = 1;
+  config.slot_bytes = int64_t{1} << 62;
+  EXPECT_THROW(make_transfer_agent(config), Error);
+  config.slot_bytes = 4096;
+  config.backend = TransferBackend::kInProcess;
+  EXPECT_THROW(make_transfer_agent(config), Error) << "no fabric";
+  config.backend = TransferBackend::kUcx;
+  config.host = "no address";
+  EXPECT_THROW(make_transfer_agent(config), Error);
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, TransferPair, testing::ValuesIn(available_backends()),
                          [](const auto& backend) {
                            const std::string name = name_of(backend.param);

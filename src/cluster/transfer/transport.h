@@ -28,6 +28,8 @@ struct ArenaView {
   }
 };
 
+enum class LinkId : uint64_t {};
+
 // ---- Owner to inner thread ----
 
 struct PushOrder {
@@ -59,8 +61,14 @@ struct RegisterOrder {
 struct UnregisterOrder {
   MemoryHandle handle{};
 };
+struct AnswerOrder {  // from the thread that checks slabs
+  LinkId link{};
+  SlabNotice notice;
+  bool good = false;
+  bool wanted = false;
+};
 using TransportOrder =
-    std::variant<PushOrder, ConnectOrder, DropOrder, SayOrder, RegisterOrder, UnregisterOrder>;
+    std::variant<PushOrder, ConnectOrder, DropOrder, SayOrder, RegisterOrder, UnregisterOrder, AnswerOrder>;
 
 // ---- Inner thread to owner ----
 
@@ -93,7 +101,7 @@ struct EventSink {
   }
 };
 
-// Has a thread of its own, which ends with it. post() is called by the owner alone.
+// Has threads of its own, which end with it. post() may be called by any.
 class Transport {
  public:
   virtual ~Transport() = default;

@@ -117,6 +117,7 @@ UcxTransport::UcxTransport(const TransferConfig& config, EventSink& sink)
 }
 
 UcxTransport::~UcxTransport() {
+  stop_checking();
   orders_.close();
   ucp_worker_signal(worker_.get());
   thread_.join();
@@ -424,8 +425,8 @@ void UcxTransport::loop() {
 
 // Tells the peers by closing. What UCX does not finish in time ends with the worker.
 void UcxTransport::leave() {
+  for (const ucp_conn_request_h request : waiting_) ucp_listener_reject(listener_.get(), request);
   listener_.reset();
-  for (const ucp_conn_request_h request : waiting_) static_cast<void>(request);
   for (auto& [id, link] : links_) link.failed = true;
   const Time limit = std::chrono::steady_clock::now() + kLeaveLimit;
   while (!links_.empty() && std::chrono::steady_clock::now() < limit) {

@@ -54,12 +54,8 @@ UcxContext make_ucx_context(const std::string& transports) {
   check_ucx("ucp_config_read", ucp_config_read(nullptr, nullptr, &raw_config));
   const std::unique_ptr<ucp_config_t, UcxDestroy<ucp_config_release>> config(raw_config);
   if (!transports.empty()) set(raw_config, "TLS", transports.c_str());
-  // A peer may die at any time; by default UCX keeps shared memory for those who do not care.
-  set(raw_config, "POSIX_ERROR_HANDLING", "y");
-  set(raw_config, "SYSV_ERROR_HANDLING", "y");
-  set(raw_config, "CMA_MEMORY_INVALIDATE", "y");
-  // The receiver reads: then no write of a sender that we have given up can land.
-  set(raw_config, "RNDV_SCHEME", "get_zcopy");
+  // Peers of one machine read each other's memory only where UCX may refuse it to one that is given up.
+  set(raw_config, "MEMORY_INVALIDATE", "y");
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
