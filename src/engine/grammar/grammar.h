@@ -35,6 +35,17 @@ struct ToolCallFormat {
   int64_t max_calls = 1;  // kUnbounded: as many as the model likes
 };
 
+// What a program was compiled from, as text: whoever compiles it again for the same vocabulary, perhaps in
+// another process, gets the same program.
+struct GrammarSource {
+  std::string kind;  // json_schema, regex, ebnf, json_object, json_value or tool_calls
+  std::string text;  // of tool_calls: the format as JSON; of json_object and json_value: nothing
+
+  bool operator==(const GrammarSource&) const = default;
+};
+GrammarSource source_of(const ToolCallFormat& format);
+ToolCallFormat tool_calls_of(const GrammarSource& source);  // throws Error
+
 // What a grammar compiles to. Immutable; any thread may share it. Compiling belongs off the engine thread: it
 // may take as long as the limits say. The constructors throw Error with one sentence for the client.
 class GrammarProgram {
@@ -52,7 +63,11 @@ class GrammarProgram {
   static Program from_tool_calls(const ToolCallFormat& format, Vocabulary vocabulary,
                                  const GrammarLimits& limits = {});
 
-  GrammarProgram(Automaton automaton, Vocabulary vocabulary);
+  static Program from_source(const GrammarSource& source, Vocabulary vocabulary,
+                             const GrammarLimits& limits = {});
+
+  GrammarProgram(Automaton automaton, Vocabulary vocabulary, GrammarSource source);
+  const GrammarSource& source() const { return source_; }
   const Automaton& automaton() const { return automaton_; }
   const TokenVocabulary& vocabulary() const { return *vocabulary_; }
 
@@ -65,6 +80,7 @@ class GrammarProgram {
  private:
   Automaton automaton_;
   Vocabulary vocabulary_;
+  GrammarSource source_;
   // Shared: moves to whoever takes it, perhaps on another thread than the one that made it.
   mutable Published<std::shared_ptr<TokenMasks>> warm_;
 };

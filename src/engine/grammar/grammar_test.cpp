@@ -233,5 +233,31 @@ TEST(GrammarToolCalls, RequiredAndParallelCalls) {
   EXPECT_THROW(GrammarProgram::from_tool_calls(format, vocabulary), Error);
 }
 
+TEST(GrammarProgram, IsCompiledAgainFromItsSource) {
+  const Vocabulary vocabulary = model_vocabulary();
+  ToolCallFormat tools = weather_tools();
+  tools.max_calls = kUnbounded;
+  const GrammarProgram::Program programs[] = {
+      GrammarProgram::from_json_schema(R"({"enum":["a","b"]})", vocabulary),
+      GrammarProgram::from_regex("[a-c]{3}", vocabulary),
+      GrammarProgram::from_ebnf("root ::= \"x\" | \"yz\"", vocabulary),
+      GrammarProgram::any_json_object(vocabulary),
+      GrammarProgram::any_json_value(vocabulary),
+      GrammarProgram::from_tool_calls(tools, vocabulary)};
+  const std::string texts[] = {"\"b\"", "abc",
+                               "yz",    "{\"k\":1}",
+                               "12",    "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>"};
+  for (size_t i = 0; i < std::size(texts); ++i) {
+    const auto again = GrammarProgram::from_source(programs[i]->source(), vocabulary);
+    EXPECT_EQ(again->source(), programs[i]->source());
+    EXPECT_TRUE(matches(GrammarState(programs[i]), texts[i])) << i;
+    EXPECT_TRUE(matches(GrammarState(again), texts[i])) << i;
+    EXPECT_FALSE(matches(GrammarState(again), texts[i] + "é!")) << i;
+  }
+  EXPECT_THROW(GrammarProgram::from_source({"sql", ""}, vocabulary), Error);
+  EXPECT_THROW(GrammarProgram::from_source({"tool_calls", "{}"}, vocabulary), Error);
+  EXPECT_THROW(GrammarProgram::from_source({"tool_calls", "["}, vocabulary), Error);
+}
+
 }  // namespace
 }  // namespace cheetah

@@ -47,22 +47,26 @@ void walk(TokenMasks& masks, const TokenVocabulary& vocabulary, Philox& random, 
   }
 }
 
+struct Compilation {
+  GrammarSource source;
+  Vocabulary vocabulary;
+  const GrammarLimits& limits;
+};
+
 template <class Build>
-Program compile_rules(Vocabulary vocabulary, const GrammarLimits& limits, bool require_all,
-                      const Build& build) {
-  CompileBudget budget(limits);
+Program compile_rules(Compilation of, bool require_all, const Build& build) {
+  CompileBudget budget(of.limits);
   GrammarTree tree(budget);
   build(tree);
-  auto program =
-      std::make_shared<GrammarProgram>(build_automaton(tree, budget, require_all), std::move(vocabulary));
+  auto program = std::make_shared<GrammarProgram>(build_automaton(tree, budget, require_all),
+                                                  std::move(of.vocabulary), std::move(of.source));
   program->warm(budget);
   return program;
 }
 
 template <class Build>
-Program compile_expression(const char* name, Vocabulary vocabulary, const GrammarLimits& limits,
-                           const Build& build) {
-  return compile_rules(std::move(vocabulary), limits, false, [&](GrammarTree& tree) {
+Program compile_expression(const char* name, Compilation of, const Build& build) {
+  return compile_rules(std::move(of), false, [&](GrammarTree& tree) {
     const RuleId root = tree.declare_rule(name);
     tree.define_rule(root, build(tree));
     tree.set_root(root);
@@ -108,8 +112,8 @@ ExprId tool_calls(const ToolCallFormat& format_spec, GrammarTree& tree) {
 
 }  // namespace
 
-GrammarProgram::GrammarProgram(Automaton automaton, Vocabulary vocabulary)
-    : automaton_(std::move(automaton)), vocabulary_(std::move(vocabulary)) {}
+GrammarProgram::GrammarProgram(Automaton automaton, Vocabulary vocabulary, GrammarSource source)
+    : automaton_(std::move(automaton)), vocabulary_(std::move(vocabulary)), source_(std::move(source)) {}
 
 void GrammarProgram::warm(CompileBudget& budget) {
   auto masks = std::make_shared<TokenMasks>(automaton_, *vocabulary_);
@@ -133,36 +137,38 @@ std::shared_ptr<TokenMasks> GrammarProgram::take_warm_masks() const {
 
 Program GrammarProgram::from_json_schema(std::string_view schema, Vocabulary vocabulary,
                                          const GrammarLimits& limits) {
-  return compile_expression("the schema", std::move(vocabulary), limits,
+  return compile_expression("the schema",
+                            {{"json_schema", std::string(schema)}, std::move(vocabulary), limits},
                             [&](GrammarTree& tree) { return compile_json_schema(schema, tree); });
 }
 
 Program GrammarProgram::from_regex(std::string_view regex, Vocabulary vocabulary,
                                    const GrammarLimits& limits) {
-  return compile_expression("the regex", std::move(vocabulary), limits, [&](GrammarTree& tree) {
-    return parse_regex(regex, tree, {.in_json_string = false, .search = false});
-  });
+  return compile_expression("the regex", {{"regex", std::string(regex)}, std::move(vocabulary), limits},
+                            [&](GrammarTree& tree) {
+                              return parse_regex(regex, tree, {.in_json_string = false, .search = false});
+                            });
 }
 
 Program GrammarProgram::from_ebnf(std::string_view text, Vocabulary vocabulary, const GrammarLimits& limits) {
-  return compile_rules(std::move(vocabulary), limits, true,
+  return compile_rules({{"ebnf", std::string(text)}, std::move(vocabulary), limits}, true,
                        [&](GrammarTree& tree) { parse_ebnf(text, tree); });
 }
 
 Program GrammarProgram::any_json_object(Vocabulary vocabulary, const GrammarLimits& limits) {
-  return compile_expression("a JSON object", std::move(vocabulary), limits,
+  return compile_expression("a JSON object", {{"json_object", ""}, std::move(vocabulary), limits},
                             [](GrammarTree& tree) { return JsonText(tree).any_object(); });
 }
 
 Program GrammarProgram::any_json_value(Vocabulary vocabulary, const GrammarLimits& limits) {
-  return compile_expression("a JSON value", std::move(vocabulary), limits,
+  return compile_expression("a JSON value", {{"json_value", ""}, std::move(vocabulary), limits},
                             [](GrammarTree& tree) { return JsonText(tree).any_value(); });
 }
 
 Program GrammarProgram::from_tool_calls(const ToolCallFormat& format, Vocabulary vocabulary,
                                         const GrammarLimits& limits) {
   check_format(format);
-  return compile_expression("the tool calls", std::move(vocabulary), limits,
+  return compile_expression("the tool calls", {source_of(format), std::move(vocabulary), limits},
                             [&](GrammarTree& tree) { return tool_calls(format, tree); });
 }
 

@@ -69,4 +69,13 @@ GrammarCache::Program GrammarCache::tool_calls(const ToolCallFormat& wanted) {
                          [&] { return GrammarProgram::from_tool_calls(wanted, vocabulary(), limits_); });
 }
 
+GrammarCache::Program GrammarCache::from_source(const GrammarSource& source) {
+  if (source.kind == "json_schema") return json_schema(source.text);
+  if (source.kind == "regex") return regex(source.text);
+  if (source.kind == "ebnf") return ebnf(source.text);
+  if (source.kind == "json_object") return json_object();
+  if (source.kind == "tool_calls") return tool_calls(tool_calls_of(source));
+  return GrammarProgram::from_source(source, vocabulary(), limits_);
+}
+
 }  // namespace cheetah

@@ -27,6 +27,7 @@ class GrammarCache {
   Program ebnf(std::string_view text);
   Program json_object();
   Program tool_calls(const ToolCallFormat& format);
+  Program from_source(const GrammarSource& source);  // of a program that another process compiled
 
   const ModelTables& tables() const { return tables_; }
   size_t size() const;
