@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "engine/kv/chain_hash.h"
 #include "model/cuda/cuda_runner.h"
 
 namespace cheetah {
@@ -116,8 +117,7 @@ void EngineCore::add_request(RequestState& state, EngineTime now) {
   request.best_of = state.embeds() ? 1 : std::max(request.best_of, request.n);
   if (state.embeds()) request.n = 1;
   state.number = ++num_requests_;
-  state.salts[0] = "short " + request.cache_salt;
-  state.salts[1] = "long " + request.cache_salt;
+  for (const bool is_long : {false, true}) state.salts[is_long] = prefix_salt(request.cache_salt, is_long);
   if (!request.ignore_eos || request.grammar) state.end_ids = model_->traits().eos_ids;
   state.end_ids.insert(state.end_ids.end(), request.stop_ids.begin(), request.stop_ids.end());
   stats_.prompt_lengths.observe(static_cast<double>(state.num_prompt()));
@@ -128,6 +128,10 @@ void EngineCore::add_request(RequestState& state, EngineTime now) {
 }
 
 void EngineCore::note_refused(RequestId id, EngineTime now) {
+  if (!requests_.contains(id)) {
+    unpin(id);
+    end_exports(id, "the request was refused");
+  }
   ++stats_.finished_error;
   log_.add({.kind = DecisionKind::kRefused,
             .step = stats_.steps,
@@ -190,7 +194,11 @@ void EngineCore::forget_finished() {
   last_held_ = nullptr;
   for (auto at = requests_.begin(); at != requests_.end();) {
     const bool is_last = at->second->num_finished == at->second->request.best_of;
-    if (is_last) finished_.push_back(std::move(at->second));
+    if (is_last) {
+      unpin(at->first);
+      end_exports(at->first, "the request ended before its prompt was computed");
+      finished_.push_back(std::move(at->second));
+    }
     at = is_last ? requests_.erase(at) : std::next(at);
   }
 }
@@ -210,6 +218,7 @@ void EngineCore::deliver(EngineTime now) {
   }
   outbox_.clear();
   forget_finished();
+  deliver_reports();
   if (Flight* const flight = newest_flight())
     std::ranges::move(finished_, std::back_inserter(flight->requests));
   finished_.clear();
@@ -281,6 +290,9 @@ void EngineCore::check_invariants() const {
                      "only a running sequence holds pages");
     }
   for (const Flight& flight : flights_) held += std::ssize(flight.pages);
+  for (const Export& exported : exports_)
+    for (const PageList& list : exported.pages.lists) held += list.num_held();
+  for (const Pin& pin : pins_) held += std::ssize(pin.pages);
   int64_t holders = 0;
   for (PageIndex page = 0; page < pool_.num_pages(); ++page) holders += pool_.sequences(page);
   CHEETAH_ASSERT(held == holders, "every holder is a sequence or the cache");

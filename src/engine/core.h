@@ -12,6 +12,7 @@
 #include "engine/decision_log.h"
 #include "engine/engine_config.h"
 #include "engine/engine_stats.h"
+#include "engine/kv/kv_transfer.h"
 #include "engine/kv/page_bytes.h"
 #include "engine/kv/page_pool.h"
 #include "engine/kv/prefix_cache.h"
@@ -56,6 +57,26 @@ class EngineCore {
   // Calls the sinks with what happened since the last call.
   void deliver(EngineTime now);
 
+  // Pages for other engines: those of a request's prompt up to `end_token`, as they are computed, held until
+  // closed. The request may come later.
+  using ExportNumber = uint64_t;
+  struct ExportPages {
+    std::vector<PageList> lists;  // a group each
+    int64_t ready = 0;            // places
+  };
+  using ExportSink = std::function<void(const ExportPages&, const KvProgress&)>;
+  ExportNumber open_export(RequestId id, int64_t end_token, ExportSink sink);
+  void close_export(ExportNumber number);
+  // … and from them. Pages that no running sequence needs make room; there may be none.
+  KvImported import_pages(const KvImport& pages);
+  void unpin(RequestId id);
+  int64_t cached_tokens(std::string_view cache_salt, std::span<const int32_t> text) const;
+  using ChangeSink = std::function<void(std::vector<PrefixChange>&&)>;
+  void watch_cache(ChangeSink sink);
+  KvFormat kv_format();
+  const PageBytes& page_bytes() const { return bytes_; }
+  PageBytes& page_bytes() { return bytes_; }
+
   bool idle() const { return requests_.empty() && num_flights_ == 0; }
   int64_t num_waiting() const { return std::ssize(waiting_); }
   const EngineConfig& config() const { return config_; }
@@ -93,6 +114,22 @@ class EngineCore {
     std::vector<std::unique_ptr<RequestState>> requests;
   };
 
+  struct Export {
+    ExportNumber number = 0;
+    RequestId request{};
+    int64_t end_token = 0;
+    ExportSink sink;
+    ExportPages pages;
+    bool ended = false;  // finished or failed
+  };
+  struct Pin {  // of imported pages, until their request is admitted
+    RequestId request{};
+    std::vector<PageIndex> pages;
+  };
+  struct ExportReport {
+    ExportNumber number = 0;
+    KvProgress progress;
+  };
   struct Outgoing {
     RequestState* request = nullptr;
     GenerationEvent event;
@@ -131,6 +168,20 @@ class EngineCore {
   static PrefixCache::Writer writer_of(const Sequence& sequence) { return sequence.rank.number; }
   std::span<const int32_t> reusable_tokens(const Sequence& sequence) const;
   const std::string& salt_of(const Sequence& sequence) const;
+
+  // core_transfer.cpp
+  void advance_exports(const Sequence& sequence);
+  bool holds_window_before(const Sequence& sequence, int64_t end) const;
+  void end_exports(RequestId id, std::string_view why);
+  void report(const Export& exported, KvProgress progress);
+  void deliver_reports();
+  int64_t end_of(const Export& exported, const RequestState& request) const;
+  std::string refuse_import(const KvImport& pages) const;
+  std::string store_import(const KvImport& pages, const std::string& salt, int64_t stored);
+  void load_import(const KvImport& pages, std::span<const PageList> lists);
+  void pin_stored(const KvImport& pages, const std::string& salt);
+  void release_pin(Pin& pin);
+  bool unpin_oldest();
 
   // core_step.cpp
   Turn take_turn(EngineTime now);
@@ -213,6 +264,12 @@ class EngineCore {
   std::vector<std::unique_ptr<RequestState>> finished_;  // until their last events are delivered
   std::vector<Outgoing> outbox_;
   bool any_finished_ = false;
+  std::vector<Export> exports_;
+  ExportNumber num_exports_ = 0;
+  std::vector<ExportReport> reports_;
+  std::vector<Pin> pins_;  // oldest first
+  ChangeSink change_sink_;
+  std::vector<PrefixChange> changes_;
   Sequence* last_held_ = nullptr;  // the log says once why one waits
   HoldReason last_hold_{};
 

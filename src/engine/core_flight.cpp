@@ -178,6 +178,7 @@ void EngineCore::commit_work(const Work& work, const StepResult& result, EngineT
         if (choice.get() != &sequence) drop_unseen_pages(*choice);
       }
   publish(sequence);
+  if (!exports_.empty()) advance_exports(sequence);
   drop_unseen_pages(sequence);
   collect_prompt_logprobs(work, result.logits);
   collect_hidden(work, result.hidden);

@@ -47,6 +47,7 @@ bool EngineCore::admit(Sequence& sequence, EngineTime now) {
     sequence.request->cached_tokens = cached;
     stats_.cached_prompt_tokens += static_cast<uint64_t>(cached);
   }
+  unpin(sequence.request->request.id);
   note(DecisionKind::kAdmitted, sequence, now, {.cached = match.ready_tokens});
   return true;
 }

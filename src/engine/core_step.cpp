@@ -50,6 +50,7 @@ EngineCore::Turn EngineCore::take_turn(EngineTime now) {
     const bool all_paused =
         std::ranges::all_of(requests_, [](const auto& request) { return request.second->paused; });
     if (all_paused) return {.computed = false, .wake = now + kPausedRetry};
+    if (unpin_oldest()) return {.computed = false, .wake = now};
     const auto pause = plan_.wake_in_s ? std::chrono::duration_cast<EngineTime::duration>(
                                              std::chrono::duration<double>(*plan_.wake_in_s))
                                        : EngineTime::duration(kRetry);

@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <future>
@@ -46,7 +47,7 @@ constexpr uint64_t kOwnIds = ~uint64_t{0} - 16;
 // The thread and the way to it. Only the thread touches core once it runs; others read what it publishes.
 struct Engine::State {
   State(std::shared_ptr<const Model> model, const MemoryPlan& plan)
-      : core(std::move(model), plan, now()), config(core.config()) {
+      : core(std::move(model), plan, now()), config(core.config()), kv_format(core.kv_format()) {
     publish();
     thread = std::thread([this] { loop(); });
   }
@@ -114,6 +115,8 @@ struct Engine::State {
     return refusal_of(request, config, core.model().traits());
   }
 
+  void post(std::function<void(EngineCore&)> action) { inbox.post(Ask{std::move(action)}); }
+
   // Runs `question` on the engine thread between two steps and waits for its answer.
   template <class Question>
   auto ask(Question question) {
@@ -126,6 +129,7 @@ struct Engine::State {
 
   EngineCore core;
   const EngineConfig config;
+  const KvFormat kv_format;
   Mailbox<Command> inbox;
   std::atomic<int64_t> num_posted{0};   // requests in the box
   std::atomic<int64_t> num_waiting{0};  // … and in the core's queue
@@ -210,5 +214,148 @@ std::string Engine::explain_last(int64_t num_decisions) const {
 const EngineConfig& Engine::config() const { return state_->config; }
 
 const Model& Engine::model() const { return state_->core.model(); }
+
+// The caller's end of an export. The engine thread adds pages; whoever reads looks under the lock and copies
+// without it. The pages go back when it is closed and the last reader is through.
+class Engine::Export final : public KvExport {
+ public:
+  explicit Export(State& state) : books_(std::make_shared<Books>(state)) {}
+  ~Export() override { close(); }
+
+  void open(RequestId id, int64_t end_token, KvProgressSink progress) {
+    const auto add = [books = books_, progress = std::move(progress)](const EngineCore::ExportPages& pages,
+                                                                      const KvProgress& news) {
+      const bool is_closed = books->entry.with([&](Entry& entry) {
+        entry.pages = pages;
+        return entry.closed;
+      });
+      if (!is_closed) progress(news);
+    };
+    books_->state.post([books = books_, id, end_token, add](EngineCore& core) {
+      books->number = core.open_export(id, end_token, add);
+    });
+  }
+
+  void close() override {
+    if (books_->entry.with(
+            [](Entry& entry) { return !std::exchange(entry.closed, true) && entry.readers == 0; }))
+      give_back(books_);
+  }
+
+  void read(int64_t first_token, int64_t end_token, std::span<std::byte> to,
+            std::function<void(bool)> done) override {
+    const Range range{first_token, end_token, to};
+    auto pages = begin_read(range);
+    if (!pages) return done(false);
+    State& state = books_->state;
+    if (state.core.page_bytes().on_host()) {
+      copy(state.kv_format, *pages, range, [&](PageIndex page, std::span<std::byte> bytes) {
+        std::as_const(state.core).page_bytes().copy_out(page, bytes);
+      });
+      end_read(books_);
+      return done(true);
+    }
+    state.post([books = books_, pages = std::move(*pages), range, done = std::move(done)](EngineCore& core) {
+      copy(books->state.kv_format, pages, range,
+           [&](PageIndex page, std::span<std::byte> bytes) { core.page_bytes().save(page, bytes); });
+      end_read(books);
+      done(true);
+    });
+  }
+
+ private:
+  struct Range {
+    int64_t first_token, end_token;
+    std::span<std::byte> to;
+  };
+  struct Entry {
+    EngineCore::ExportPages pages;
+    int64_t readers = 0;
+    bool closed = false;
+  };
+  struct Books {
+    explicit Books(State& owner) : state(owner) {}
+    State& state;
+    EngineCore::ExportNumber number = 0;  // the engine thread's
+    Published<Entry> entry;
+  };
+  using SharedBooks =
+      std::shared_ptr<Books>;  // shared: the caller and what the engine thread has still to do
+
+  std::optional<EngineCore::ExportPages> begin_read(const Range& range) {
+    const KvFormat& format = books_->state.kv_format;
+    const int64_t width = format.page_tokens;
+    return books_->entry.with([&](Entry& entry) -> std::optional<EngineCore::ExportPages> {
+      if (entry.closed || range.first_token < 0 || range.first_token % width != 0 ||
+          range.end_token % width != 0 || range.end_token < range.first_token ||
+          range.end_token > entry.pages.ready * width ||
+          std::ssize(range.to) != format.bytes_for(range.end_token - range.first_token))
+        return std::nullopt;
+      ++entry.readers;
+      return entry.pages;
+    });
+  }
+
+  static void end_read(const SharedBooks& books) {
+    if (books->entry.with([](Entry& entry) { return --entry.readers == 0 && entry.closed; }))
+      give_back(books);
+  }
+
+  static void give_back(const SharedBooks& books) {
+    books->state.post([books](EngineCore& core) { core.close_export(books->number); });
+  }
+
+  template <class Save>
+  static void copy(const KvFormat& format, const EngineCore::ExportPages& pages, const Range& range,
+                   const Save& save) {
+    const auto size = static_cast<size_t>(format.page_bytes);
+    auto to = range.to;
+    for (int64_t i = range.first_token / format.page_tokens; i < range.end_token / format.page_tokens; ++i)
+      for (const PageList& list : pages.lists) {
+        if (list.holds(i))
+          save(list.at(i), to.first(size));
+        else
+          std::ranges::fill(to.first(size), std::byte{0});
+        to = to.subspan(size);
+      }
+  }
+
+  SharedBooks books_;
+};
+
+std::unique_ptr<KvExport> Engine::submit_export(GenerationRequest request, EventSink sink, int64_t end_token,
+                                                KvProgressSink progress) {
+  auto exported = std::make_unique<Export>(*state_);
+  exported->open(request.id, end_token, std::move(progress));
+  submit(std::move(request), std::move(sink));
+  return exported;
+}
+
+void Engine::import_pages(KvImport pages, std::function<void(KvImported)> done) {
+  state_->post([pages = std::move(pages), done = std::move(done)](EngineCore& core) {
+    KvImported result;
+    try {
+      result = core.import_pages(pages);
+    } catch (const std::exception& error) {  // a device's copy: the pages are computed here instead
+      result = {false, error.what()};
+    }
+    done(std::move(result));
+  });
+}
+
+void Engine::unpin(RequestId id) {
+  state_->post([id](EngineCore& core) { core.unpin(id); });
+}
+
+void Engine::look_up(std::string cache_salt, std::vector<int32_t> text, std::function<void(int64_t)> done) {
+  state_->post([cache_salt = std::move(cache_salt), text = std::move(text),
+                done = std::move(done)](EngineCore& core) { done(core.cached_tokens(cache_salt, text)); });
+}
+
+void Engine::watch_cache(std::function<void(std::vector<PrefixChange>&&)> listener) {
+  state_->post([listener = std::move(listener)](EngineCore& core) { core.watch_cache(listener); });
+}
+
+const KvFormat& Engine::kv_format() const { return state_->kv_format; }
 
 }  // namespace cheetah

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "engine/generation_backend.h"
+#include "engine/kv/kv_transfer.h"
 
 namespace cheetah {
 
@@ -26,8 +27,25 @@ class Engine final : public GenerationBackend {
   const EngineConfig& config() const override;
   const Model& model() const override;
 
+  // ---- Pages of other engines. Callbacks come on the engine thread between two steps. ----
+
+  const KvFormat& kv_format() const;
+  // As submit(); `progress` hears of the prompt's pages up to end_token as they are computed, and the pages
+  // stay until the export is closed. With max_tokens 0 the request computes its prompt and ends.
+  std::unique_ptr<KvExport> submit_export(GenerationRequest request, EventSink sink, int64_t end_token,
+                                          KvProgressSink progress);
+  // Into the prefix cache, where pages are free that nothing runs on. They stay until the request they are
+  // for was admitted or has ended, or unpin() is called, or nothing else can make room.
+  void import_pages(KvImport pages, std::function<void(KvImported)> done);
+  void unpin(RequestId id);
+  // How much of a text a request with it would find in the prefix cache.
+  void look_up(std::string cache_salt, std::vector<int32_t> text, std::function<void(int64_t)> done);
+  // Hears of every page that enters or leaves the prefix cache, first of those that are there.
+  void watch_cache(std::function<void(std::vector<PrefixChange>&&)> listener);
+
  private:
   struct State;
+  class Export;
   std::unique_ptr<State> state_;
 };
 

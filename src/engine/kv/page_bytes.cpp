@@ -43,6 +43,11 @@ void PageBytes::save(PageIndex page, std::span<std::byte> bytes) {
     std::memcpy(bytes.data(), staging(), bytes.size());
     return;
   }
+  copy_out(page, bytes);
+}
+
+void PageBytes::copy_out(PageIndex page, std::span<std::byte> bytes) const {
+  CHEETAH_ASSERT(on_host() && std::ssize(bytes) == page_bytes_, "room for one page of the host");
   std::byte* to = bytes.data();
   for (const Plane& plane : planes_) {
     std::memcpy(to, plane.at(page), static_cast<size_t>(plane.bytes));

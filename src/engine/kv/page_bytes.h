@@ -16,9 +16,12 @@ class PageBytes {
   explicit PageBytes(KvPool& pool);  // pool must outlive it
 
   int64_t page_bytes() const { return page_bytes_; }
+  bool on_host() const { return place_ == nullptr; }
   void copy(PageIndex from, PageIndex to);
   void save(PageIndex page, std::span<std::byte> bytes);  // page_bytes() long
   void load(std::span<const std::byte> bytes, PageIndex page);
+  // save() by any thread, where the pool is on the host: for pages that nobody writes.
+  void copy_out(PageIndex page, std::span<std::byte> bytes) const;
 
  private:
   std::byte* staging();

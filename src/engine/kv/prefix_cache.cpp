@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/kv/chain_hash.h"
 #include "engine/kv/prefix_node.h"
 
 namespace cheetah {
@@ -19,6 +20,7 @@ PrefixCache::PrefixCache(PagePool& pool, std::vector<int64_t> windows)
       has_full_(std::ranges::any_of(windows_, [](int64_t w) { return w == 0; })) {}
 
 PrefixCache::~PrefixCache() {
+  listener_ = nullptr;
   for (auto& [salt, root] : roots_) remove_below(*root);
 }
 
@@ -139,8 +141,8 @@ void PrefixCache::insert(std::string_view salt, std::span<const int32_t> tokens,
       last = last->parent;
     }
     last = &add_leaf(*last, tokens.subspan(static_cast<size_t>(place.pages * width)), lists, place.pages);
-    last->ready = std::clamp<int64_t>(done - place.pages, 0, last->size());
     last->writer = writer;
+    set_ready(*last, std::clamp<int64_t>(done - place.pages, 0, last->size()));
     fill_windows({.node = last, .before = place.pages, .used = last->size()}, lists, done);
   }
   touch(*last);
@@ -152,7 +154,7 @@ void PrefixCache::publish(std::string_view salt, std::span<const int32_t> tokens
   if (!root) return;
   const int64_t done = computed / pool_.page_tokens();
   walk(*root, tokens, [&](Node& node, int64_t used, int64_t before) {
-    if (node.writer == writer) node.ready = std::max(node.ready, std::min(used, done - before));
+    if (node.writer == writer) set_ready(node, std::min(used, done - before));
     fill_windows({.node = &node, .before = before, .used = used}, lists, done);
   });
 }
@@ -190,7 +192,9 @@ PrefixCache::Node* PrefixCache::find_root(std::string_view salt) const {
 
 PrefixCache::Node& PrefixCache::root_of(std::string_view salt) {
   if (Node* root = find_root(salt)) return *root;
-  return *roots_.emplace(salt, std::make_unique<Node>()).first->second;
+  Node& root = *roots_.emplace(salt, std::make_unique<Node>()).first->second;
+  root.before = chain_begin(salt);
+  return root;
 }
 
 // The first `at` places become a node of their own above the rest.
@@ -204,6 +208,8 @@ void PrefixCache::split(Node& node, int64_t at) {
   upper->groups = node.groups;
   upper->tokens.assign(node.tokens.begin(), node.tokens.begin() + tokens);
   upper->pages.assign(node.pages.begin(), node.pages.begin() + pages);
+  upper->before = node.before;
+  upper->chain.assign(node.chain.begin(), node.chain.begin() + at);
   upper->ready = std::min(node.ready, at);
   upper->writer = node.writer;
   upper->without = std::min(node.without, at);
@@ -211,6 +217,8 @@ void PrefixCache::split(Node& node, int64_t at) {
   node.parent = upper.get();
   node.tokens.erase(node.tokens.begin(), node.tokens.begin() + tokens);
   node.pages.erase(node.pages.begin(), node.pages.begin() + pages);
+  node.before = upper->end_of_chain();
+  node.chain.erase(node.chain.begin(), node.chain.begin() + at);
   node.ready -= upper->ready;
   node.without -= upper->without;
   upper->children.emplace(node.first_page(), std::move(lower));
@@ -227,6 +235,10 @@ PrefixCache::Node& PrefixCache::add_leaf(Node& parent, Run tokens, Lists lists, 
   const int64_t size = std::ssize(tokens) / pool_.page_tokens();
   node->pages.assign(static_cast<size_t>(size) * num_groups(), kNoPage);
   node->without = size;
+  node->before = parent.end_of_chain();
+  const auto width = static_cast<size_t>(pool_.page_tokens());
+  for (; tokens.size() >= width; tokens = tokens.subspan(width))
+    node->chain.push_back(chain_after(node->end_of_chain(), tokens.first(width)));
   node->position = recent_.insert(recent_.end(), node.get());
   for (size_t g = 0; g < num_groups(); ++g)
     for (int64_t i = 0; windows_[g] == 0 && i < size; ++i) take(node->at(i, g), lists[g].at(begin + i));
@@ -241,10 +253,12 @@ void PrefixCache::touch(Node& node) {
 // Drops the node's places from `keep` on and everything below it; the node itself when nothing is left.
 void PrefixCache::cut(Node& node, int64_t keep) {
   remove_below(node);
+  tell_gone(node, keep);
   const auto pages = static_cast<size_t>(keep) * num_groups();
   for (PageIndex& place : std::span(node.pages).subspan(pages)) give_back(place);
   if (keep == 0) return erase_empty(node);
   node.pages.resize(pages);
+  node.chain.resize(static_cast<size_t>(keep));
   node.tokens.resize(static_cast<size_t>(keep * pool_.page_tokens()));
   node.ready = std::min(node.ready, keep);
   node.without = std::min(node.without, keep);
@@ -253,6 +267,7 @@ void PrefixCache::cut(Node& node, int64_t keep) {
 void PrefixCache::remove_below(Node& node) {
   for (auto& [key, child] : node.children) {
     remove_below(*child);
+    tell_gone(*child, 0);
     for (PageIndex& place : child->pages) give_back(place);
     recent_.erase(child->position);
   }
@@ -293,6 +308,8 @@ void PrefixCache::check_node(const Node& node, std::vector<bool>& seen, int64_t&
     CHEETAH_ASSERT(node.size() > 0, "a node has pages");
     CHEETAH_ASSERT(std::ssize(node.tokens) == node.size() * pool_.page_tokens(),
                    "a page's worth of tokens each");
+    CHEETAH_ASSERT(std::ssize(node.chain) == node.size() && node.before == node.parent->end_of_chain(),
+                   "the chain of hashes goes through");
     CHEETAH_ASSERT(node.ready >= 0 && node.ready <= node.size(), "ready pages are pages");
     CHEETAH_ASSERT(*node.position == &node, "the place in the order of use is the node's");
   }

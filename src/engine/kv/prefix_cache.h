@@ -1,6 +1,7 @@
 #pragma once
 // Which pages hold the keys and values of which beginnings of text: a radix tree over whole pages.
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/kv/kv_transfer.h"
 #include "engine/kv/page_list.h"
 
 namespace cheetah {
@@ -59,6 +61,14 @@ class PrefixCache {
   // It will not compute the rest: what is still in flight leaves the tree.
   void abandon(std::string_view salt, std::span<const int32_t> tokens, Writer writer);
 
+  // All pages there are of the computed beginning of `tokens`, of every group, the first place's first.
+  void list_stored(std::string_view salt, std::span<const int32_t> tokens,
+                   std::vector<PageIndex>& pages) const;
+
+  // Called with every place that becomes computed or leaves the tree, beginning with those that are there.
+  using Listener = std::function<void(const PrefixChange&)>;
+  void set_listener(Listener listener);
+
   // Gives `count` pages back to the pool, or all that are idle: of the least recently used nodes those that
   // only a text branching off in their middle would need, then the ends of leaves; at last any in a window.
   // Never pinned ones. Returns how many.
@@ -95,6 +105,10 @@ class PrefixCache {
   void erase_empty(Node& node);
   void take(PageIndex& place, PageIndex page);
   void give_back(PageIndex& place);
+  void set_ready(Node& node, int64_t ready);
+  void tell(const Node& node, int64_t place, bool stored) const;
+  void tell_gone(const Node& node, int64_t keep) const;
+  void tell_all(const Node& node) const;
   void check_node(const Node& node, std::vector<bool>& seen, int64_t& nodes) const;
 
   // A walk's result, and how far its pages can be used.
@@ -127,6 +141,7 @@ class PrefixCache {
   std::map<std::string, std::unique_ptr<Node>, std::less<>> roots_;
   std::list<Node*> recent_;  // least recently used first, a leaf before the nodes above it
   int64_t num_pages_ = 0;
+  Listener listener_;
 };
 
 }  // namespace cheetah
