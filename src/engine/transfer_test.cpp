@@ -293,6 +293,49 @@ TEST(Transfer, AnExportEndsWithItsRequest) {
   expect_all_pages_back(driver.core);
 }
 
+// Requests, exports, imports of parts, pins that nobody ends and cancels in random order, in little memory.
+TEST_P(TransferTest, NothingIsLostInAnyOrderOfThings) {
+  const auto model = load_quietly(GetParam());
+  CoreDriver alone(transfer_config(*model), model), prefill(transfer_config(*model), model),
+      decode(transfer_config(*model, 40), model);
+  for (uint64_t round = 1; round <= 12; ++round) {
+    Philox random(round);
+    struct Asked {
+      GenerationRequest request;
+      RequestId id;
+    };
+    std::vector<Asked> asked;
+    for (uint32_t i = 0; i < 4; ++i) {
+      GenerationRequest request;
+      request.prompt = prompt_for(*model, 4 + random.next_u32() % 70, 1 + random.next_u32() % 4);
+      request.max_tokens = 1 + random.next_u32() % 10;
+      request.ignore_eos = true;
+      const int64_t length = std::ssize(request.prompt), end = whole(length - 1);
+      const RequestId id{random.next_u32() % 5 == 0 ? 1000 + i : decode.last_id + 1};
+      auto slabs = export_prompt(prefill, request, end);
+      slabs.resize(random.next_u32() % (slabs.size() + 1));
+      for (const Slab& slab : slabs) {
+        if (slab.end_token > slab.first_token) decode.core.import_pages(import_of(slab, request, id, end));
+        decode.core.check_invariants();
+        if (random.next_u32() % 2) decode.step();
+      }
+      asked.push_back({request, decode.submit(request)});
+      if (random.next_u32() % 6 == 0) decode.cancel(asked.back().id);
+      for (uint32_t steps = random.next_u32() % 4; steps > 0; --steps) decode.step();
+    }
+    decode.run();
+    for (const Asked& one : asked) {
+      const Received& got = decode.received[one.id];
+      EXPECT_TRUE(got.done);
+      if (got.choices.at(0).finish != FinishReason::kCancelled)
+        expect_equal(got, alone.generate(one.request));
+    }
+    for (uint64_t i = 0; i < 4; ++i) decode.core.unpin(RequestId{1000 + i});
+    expect_all_pages_back(decode.core);
+    expect_all_pages_back(prefill.core);
+  }
+}
+
 // What the changes say is there.
 std::set<uint64_t> stored_after(std::set<uint64_t> stored, const std::vector<PrefixChange>& changes) {
   for (const PrefixChange& change : changes) {
