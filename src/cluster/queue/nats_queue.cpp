@@ -68,9 +68,8 @@ NatsJobQueue::NatsJobQueue(std::shared_ptr<NatsLink> link, const std::string& cl
       inbox_(random_inbox()),
       link_(std::move(link)),
       inbound_(std::make_shared<Inbound>()),
-      care_(link_->add_care([this] { take_care(); })) {
-  standing_.with([](Standing& standing) { standing.state = {false, Clock::now(), "not connected yet"}; });
-}
+      standing_(Standing{{false, Clock::now(), "not connected yet"}, 0}),
+      care_(link_->add_care([this] { take_care(); })) {}
 
 NatsJobQueue::~NatsJobQueue() {
   link_->remove_care(care_);
