@@ -205,7 +205,7 @@ VerifyBounds verify_bounds(const VerifySetting& setting, const VerifyInputs& inp
   if (setting.precision == Precision::kNative || rounded)
     bounds = {.logit = 0.3, .nll = 0.05, .greedy_gap = 0.6};
   if (setting.activations == DType::kBF16)
-    bounds = {.logit = 0.5, .nll = 0.05, .greedy_gap = setting.routed ? 6.0 : 0.6};
+    bounds = {.logit = setting.routed ? 1.2 : 0.5, .nll = 0.05, .greedy_gap = setting.routed ? 6.0 : 0.6};
   bounds.heldout = is_quantized(setting.weights) ? 0.02 : 1e-3;
   return bounds;
 }

@@ -44,9 +44,10 @@ struct VerifySetting {
 //
 // BF16 activations (kNative on CUDA) round every intermediate to 8 bits of mantissa. On an H200 that moved a
 // logit of tests/models by up to 0.29 and the loss by up to 0.029, so a logit is held to 0.5 there. Where
-// experts are chosen, two that score alike can change places and take a token's logits along: greedy tokens
-// fell behind by up to 1.4, and by up to 5.3 when activations were disturbed by 2^-9 on purpose. They may
-// differ within 6.
+// experts are chosen, two that score alike can change places and take a token's logits along: Transformers'
+// own BF16 run of tests/models/gpt_oss is up to 1.17 away from its F32 run, with other experts for 6 of 396
+// tokens and layers (ours: 0.60), so a logit is held to 1.2 there. Greedy tokens fell behind by up to 1.4,
+// and by up to 5.3 when activations were disturbed by 2^-9 on purpose. They may differ within 6.
 VerifyBounds verify_bounds(const VerifySetting& setting, const VerifyInputs& inputs);
 
 struct VerifyCase {
