@@ -130,6 +130,12 @@ bool RouterCore::State::forward(Request& request, const Leg& leg, Tokens& messag
                    .first_token = request.first_token.value_or(now),
                    .finished = now};
   }
+  const bool ended = std::all_of(request.got.begin(), request.got.end(),
+                                 [](const ResumedChoice& one) { return one.finished; });
+  if (ended && !event.done) {  // nothing more can come, whatever the worker thinks
+    say(request.legs.front().worker, Cancel{message.key});
+    event.done = true;
+  }
   if (event.done) {
     const bool completed = event.finish != FinishReason::kError;
     finish(request, std::move(event), message.waterfall, completed);

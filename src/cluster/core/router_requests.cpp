@@ -134,7 +134,7 @@ void RouterCore::State::send(Request& request, WorkerId worker) {
   const bool any = std::any_of(request.got.begin(), request.got.end(), [](const ResumedChoice& choice) {
     return choice.finished || !choice.tokens.empty();
   });
-  if (any && resumable(request.client.request) && !planted.no_resume) generate.resume = request.got;
+  if (any && resumable(request.client.request)) generate.resume = request.got;
   if (request.deadline) generate.time_left = micros(*request.deadline - now);
   request.legs.push_back({.attempt = key.attempt, .worker = worker, .sent = now, .heard = now});
   account(request, worker, 1);
@@ -163,6 +163,7 @@ bool RouterCore::State::lose_leg(Request& request, Attempt attempt, bool failure
   request.failures += failure ? 1 : 0;
   request.hand_overs += failure ? 0 : 1;
   if (!request.legs.empty()) return true;  // the other of a race goes on
+  if (planted.no_resume) request.got.assign(request.got.size(), {});
   request.waiting_since = now;
   waiting.insert(request.client.uid);
   const RequestUid uid = key.uid;

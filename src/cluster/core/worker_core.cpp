@@ -177,9 +177,12 @@ bool WorkerCore::State::linked(WorkerId peer) const {
 void WorkerCore::State::run_timers() {
   while (const auto key = serving_timers.take_due(now)) {
     const auto serving = servings.find(*key);
-    if (serving == servings.end() || serving->second->submitted) continue;
-    fall_back(*serving->second,
-              format("it waited too long in the state {}", state_name(serving->second->state)));
+    if (serving == servings.end()) continue;
+    if (serving->second->submitted)
+      stop_serving(*key);  // long past its deadline: whoever asked has stopped waiting, and the word got lost
+    else
+      fall_back(*serving->second,
+                format("it waited too long in the state {}", state_name(serving->second->state)));
   }
   while (const auto key = job_timers.take_due(now)) look_at_job(*key);
   while (const auto id = fence_timers.take_due(now)) fence(*id);

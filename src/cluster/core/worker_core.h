@@ -43,7 +43,8 @@ struct WorkerConfig {
   Duration claim_answer_wait = std::chrono::seconds(1);
   Duration extend_every = std::chrono::seconds(5);  // less than half of the queue's visibility time
   Duration fence_after = std::chrono::seconds(1);   // a writer that does not say it stopped is fenced off
-  Duration heartbeat_limit = std::chrono::seconds(3);
+  Duration deadline_grace =
+      std::chrono::seconds(1);                   // the engine ends a request at its deadline; this, later
   Duration remember = std::chrono::seconds(60);  // keys of requests that ended
   int breaker_failures = 3;                      // remote prefills in a row that failed, then local for
   Duration breaker_open = std::chrono::seconds(5);
@@ -75,7 +76,8 @@ class WorkerCore {
     bool accept_any_claim = false;    // of stale attempts too
     bool forget_reservation = false;  // when a request is cancelled
     bool ignore_lost_router = false;
-    bool import_out_of_order = false;
+    bool keep_pins = false;
+    bool say_stopped_too_early = false;  // while pages are still on their way
   };
   void plant(const PlantedBugs& bugs);
 

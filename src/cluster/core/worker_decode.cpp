@@ -82,6 +82,7 @@ void WorkerCore::State::on_message(WorkerId from, Generate& message) {
 void WorkerCore::State::submit(Serving& serving) {
   const RequestKey key = serving.generate.key;
   serving_timers.clear(key);
+  if (serving.deadline) serving_timers.set(key, *serving.deadline + config.deadline_grace);
   serving.submitted = true;
   serving.state = RequestState::kReady;
   serving.submitted_at = now;
@@ -126,7 +127,7 @@ void WorkerCore::State::on(EngineEvent& input) {
   const bool done = event.done;
   if (serving.pinned) {  // the engine has looked into the cache and holds the pages itself
     serving.pinned = false;
-    want(Unpin{input.key});
+    if (!planted.keep_pins) want(Unpin{input.key});
   }
   if (!serving.cancelled) {
     if (!event.tokens.empty() && serving.state != RequestState::kDecoding) {

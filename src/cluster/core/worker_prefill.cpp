@@ -137,7 +137,7 @@ void WorkerCore::State::stop_job(RequestKey key, std::optional<Message> last_wor
   Prefilling& work = *jobs.at(key);
   work.last_word = std::move(last_word);  // of two reasons to stop, the later
   if (work.stage == Prefilling::Stage::kStopping) return;
-  if (work.num_answered == work.num_posted) return end_job(key);
+  if (work.num_answered == work.num_posted || planted.say_stopped_too_early) return end_job(key);
   work.stage = Prefilling::Stage::kStopping;
   want(FenceWrites{key});
 }

@@ -138,8 +138,7 @@ void WorkerCore::State::import_next(Serving& serving) {
   const RequestKey key = serving.generate.key;
   Receiving& receiving = receivings.at(*serving.reservation);
   if (receiving.importing) return;
-  const auto next =
-      planted.import_out_of_order ? serving.slabs.begin() : serving.slabs.find(serving.next_slab);
+  const auto next = serving.slabs.find(serving.next_slab);
   if (next == serving.slabs.end()) {
     if (!serving.prefilled || serving.imported_to < serving.prefilled->end_token) return;
     remote_failures = 0;  // all there
