@@ -119,6 +119,9 @@ class LocalMesh final : public Mesh {
   void connect(WorkerId peer, const std::string&, uint16_t) override {
     delivery_->post([net = delivery_.get(), self = self_, peer] { net->want(self, peer); });
   }
+  void connect_to(const std::string& host, uint16_t) override {
+    throw Error(format("{}: a network inside one process has no addresses", printable(host)));
+  }
   void disconnect(WorkerId peer) override {
     delivery_->post([net = delivery_.get(), self = self_, peer] { net->unwant(self, peer); });
   }

@@ -33,6 +33,8 @@ class Mesh {
   // Wants a link to `peer` and keeps trying, also after one broke, until disconnect(). A new address replaces
   // the old.
   virtual void connect(WorkerId peer, const std::string& host, uint16_t port) = 0;
+  // The same where only an address is known, from a list of peers: whoever answers there is the peer.
+  virtual void connect_to(const std::string& host, uint16_t port) = 0;
   // No longer wants one; a link that stands is closed and reported down.
   virtual void disconnect(WorkerId peer) = 0;
   // From any thread. Without a link the message is dropped, as it would be had the link just broken. At most

@@ -10,6 +10,8 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
@@ -43,9 +45,11 @@ tcp::endpoint listen_endpoint(asio::io_context& context, const TcpMeshConfig& co
   return endpoint;
 }
 
-// A peer that a link is wanted to.
+// A link that is wanted: to a peer, or to whoever is at an address.
 struct Wish {
   explicit Wish(asio::io_context& context) : timer(context), resolver(context), socket(context) {}
+  std::optional<WorkerId> peer;  // at an address: who was last met there
+  bool by_address = false;
   std::string host;
   uint16_t port = 0;
   milliseconds retry{0};
@@ -55,6 +59,8 @@ struct Wish {
   std::shared_ptr<Link> link;  // while it proves itself
 };
 
+std::string key_of(WorkerId peer) { return format("{:016x}", static_cast<uint64_t>(peer)); }
+
 class TcpMesh final : public Mesh, public LinkOwner {
  public:
   explicit TcpMesh(const TcpMeshConfig& config);
@@ -62,6 +68,7 @@ class TcpMesh final : public Mesh, public LinkOwner {
 
   void start(MeshEvents events) override;
   void connect(WorkerId peer, const std::string& host, uint16_t port) override;
+  void connect_to(const std::string& host, uint16_t port) override;
   void disconnect(WorkerId peer) override;
   void send(WorkerId peer, std::string message) override;
   std::string host() const override { return host_; }
@@ -78,12 +85,16 @@ class TcpMesh final : public Mesh, public LinkOwner {
   void accept();
   void take(tcp::socket socket);
   void tick();
-  void try_later(WorkerId peer, Wish& wish);
-  void try_now(WorkerId peer);
-  void connect_to(WorkerId peer, Wish& wish, const tcp::resolver::results_type& addresses);
-  void on_connected(WorkerId peer, Wish& wish);
+  using WishPointer = std::shared_ptr<Wish>;  // shared with the operations in flight
+  void wish(const std::string& key, WishPointer wish);
+  bool stands(const WishPointer& wish) const;  // still wanted
+  bool fulfilled(const Wish& wish) const;      // by a link that stands
+  void try_later(const WishPointer& wish);
+  void try_now(const WishPointer& wish);
+  void connect_socket(const WishPointer& wish, const tcp::resolver::results_type& addresses);
+  void on_connected(const WishPointer& wish);
   bool greets(WorkerId peer) const;
-  Wish* wish_for(WorkerId peer, const Wish* same);
+  WishPointer dialer_of(const Link& link) const;
   bool is_current(const Link& link) const;
 
   TcpMeshConfig config_;
@@ -98,7 +109,7 @@ class TcpMesh final : public Mesh, public LinkOwner {
   // Shared with the operations in flight.
   std::unordered_set<std::shared_ptr<Link>> open_;
   std::unordered_map<WorkerId, std::shared_ptr<Link>> links_;  // established: at most one to a peer
-  std::unordered_map<WorkerId, std::shared_ptr<Wish>> wishes_;
+  std::map<std::string, WishPointer> wishes_;
   int64_t strangers_ = 0;
   std::atomic<bool> left_ = false;  // the acceptor and all links are closed
   std::thread thread_;
@@ -191,21 +202,33 @@ void TcpMesh::send(WorkerId peer, std::string message) {
 }
 
 void TcpMesh::connect(WorkerId peer, const std::string& host, uint16_t port) {
-  asio::post(context_, [this, peer, host, port] {
-    auto& wish = wishes_[peer];
-    if (wish && wish->host == host && wish->port == port) return;
-    wish = std::make_shared<Wish>(context_);  // what the old one had begun ends by itself
-    wish->host = host;
-    wish->port = port;
-    try_now(peer);
-  });
+  auto wanted = std::make_shared<Wish>(context_);
+  wanted->peer = peer;
+  wanted->host = host;
+  wanted->port = port;
+  asio::post(context_, [this, wanted] { wish(key_of(*wanted->peer), wanted); });
+}
+
+void TcpMesh::connect_to(const std::string& host, uint16_t port) {
+  auto wanted = std::make_shared<Wish>(context_);
+  wanted->by_address = true;
+  wanted->host = host;
+  wanted->port = port;
+  asio::post(context_, [this, wanted] { wish(format("at {}:{}", wanted->host, wanted->port), wanted); });
+}
+
+void TcpMesh::wish(const std::string& key, WishPointer wanted) {
+  WishPointer& known = wishes_[key];
+  if (known && known->host == wanted->host && known->port == wanted->port) return;
+  known = wanted;  // what the old one had begun ends by itself
+  try_now(wanted);
 }
 
 void TcpMesh::disconnect(WorkerId peer) {
   asio::post(context_, [this, peer] {
-    if (const auto wish = wishes_.find(peer); wish != wishes_.end()) {
-      const auto dialing = wish->second->link;
-      wishes_.erase(wish);
+    if (const auto found = wishes_.find(key_of(peer)); found != wishes_.end()) {
+      const auto dialing = found->second->link;
+      wishes_.erase(found);
       if (dialing) dialing->close("no longer wanted");
     }
     if (const auto found = links_.find(peer); found != links_.end())
@@ -213,20 +236,20 @@ void TcpMesh::disconnect(WorkerId peer) {
   });
 }
 
-// The wish for `peer`, if it is still the one that an operation was started for.
-Wish* TcpMesh::wish_for(WorkerId peer, const Wish* same) {
-  const auto found = wishes_.find(peer);
-  return found != wishes_.end() && found->second.get() == same ? found->second.get() : nullptr;
+bool TcpMesh::stands(const WishPointer& wish) const {
+  return std::any_of(wishes_.begin(), wishes_.end(), [&](const auto& entry) { return entry.second == wish; });
 }
 
-void TcpMesh::try_later(WorkerId peer, Wish& wish) {
-  wish.retry = std::clamp(wish.retry * 2, config_.first_retry, config_.last_retry);
+bool TcpMesh::fulfilled(const Wish& wish) const { return wish.peer && links_.contains(*wish.peer); }
+
+void TcpMesh::try_later(const WishPointer& wish) {
+  wish->retry = std::clamp(wish->retry * 2, config_.first_retry, config_.last_retry);
   // Up to half as long again, so that peers that lost each other together do not meet again together.
   const auto wait =
-      std::chrono::duration_cast<steady_clock::duration>(wish.retry * (1 + 0.5 * jitter_.next_uniform()));
-  wish.timer.expires_after(wait);
-  wish.timer.async_wait([this, peer, same = wishes_[peer]](const ErrorCode& error) {
-    if (!error && wish_for(peer, same.get())) try_now(peer);
+      std::chrono::duration_cast<steady_clock::duration>(wish->retry * (1 + 0.5 * jitter_.next_uniform()));
+  wish->timer.expires_after(wait);
+  wish->timer.async_wait([this, wish](const ErrorCode& error) {
+    if (!error && stands(wish)) try_now(wish);
   });
 }
 
@@ -237,50 +260,61 @@ bool TcpMesh::greets(WorkerId peer) const {
   });
 }
 
-void TcpMesh::try_now(WorkerId peer) {
-  const std::shared_ptr<Wish> wish = wishes_[peer];
-  if (wish->link || links_.contains(peer)) return;  // tried again when that one closes
-  if (greets(peer)) return try_later(peer, *wish);
+void TcpMesh::try_now(const WishPointer& wish) {
+  if (wish->link || fulfilled(*wish)) return;  // tried again when that one closes
+  if (wish->peer && !wish->by_address && greets(*wish->peer)) return try_later(wish);
   wish->resolver.async_resolve(
       wish->host, std::to_string(wish->port),
-      [this, peer, wish](const ErrorCode& error, const tcp::resolver::results_type& addresses) {
-        if (!wish_for(peer, wish.get())) return;
-        if (error || links_.contains(peer)) return try_later(peer, *wish);
-        connect_to(peer, *wish, addresses);
+      [this, wish](const ErrorCode& error, const tcp::resolver::results_type& addresses) {
+        if (!stands(wish)) return;
+        if (error || fulfilled(*wish)) return try_later(wish);
+        connect_socket(wish, addresses);
       });
 }
 
-void TcpMesh::connect_to(WorkerId peer, Wish& wish, const tcp::resolver::results_type& addresses) {
-  const std::shared_ptr<Wish> same = wishes_[peer];
-  wish.socket = tcp::socket(context_);
-  wish.timer.expires_after(config_.handshake_time);
-  wish.timer.async_wait([same](const ErrorCode& error) {
+void TcpMesh::connect_socket(const WishPointer& wish, const tcp::resolver::results_type& addresses) {
+  wish->socket = tcp::socket(context_);
+  wish->timer.expires_after(config_.handshake_time);
+  wish->timer.async_wait([wish](const ErrorCode& error) {
     ErrorCode ignored;
-    if (!error) same->socket.close(ignored);  // ends the attempt
+    if (!error) wish->socket.close(ignored);  // ends the attempt
   });
-  asio::async_connect(wish.socket, addresses,
-                      [this, peer, same](const ErrorCode& error, const tcp::endpoint&) {
-                        if (!wish_for(peer, same.get())) return;
-                        same->timer.cancel();
-                        if (error || links_.contains(peer)) return try_later(peer, *same);
-                        on_connected(peer, *same);
-                      });
+  asio::async_connect(wish->socket, addresses, [this, wish](const ErrorCode& error, const tcp::endpoint&) {
+    if (!stands(wish)) return;
+    wish->timer.cancel();
+    if (error || fulfilled(*wish)) return try_later(wish);
+    on_connected(wish);
+  });
 }
 
-void TcpMesh::on_connected(WorkerId peer, Wish& wish) {
-  const SessionSetup setup{.self = config_.self, .secret = config_.secret, .dials = true, .expected = peer};
+void TcpMesh::on_connected(const WishPointer& wish) {
+  SessionSetup setup{.self = config_.self, .secret = config_.secret, .dials = true, .expected = {}};
+  if (!wish->by_address) setup.expected = wish->peer;
   ++strangers_;
-  wish.link = std::make_shared<Link>(std::move(wish.socket), setup, config_, *this);
-  open_.insert(wish.link);
-  wish.link->start();
+  wish->link = std::make_shared<Link>(std::move(wish->socket), setup, config_, *this);
+  open_.insert(wish->link);
+  wish->link->start();
+}
+
+TcpMesh::WishPointer TcpMesh::dialer_of(const Link& link) const {
+  for (const auto& [key, wish] : wishes_)
+    if (wish->link.get() == &link) return wish;
+  return nullptr;
 }
 
 // Two peers that dial each other at once would end with two links or with none: the dial of the lesser id
-// stands.
+// stands. Who dials an address and finds a peer it is linked to already has no use for a second link.
 std::string TcpMesh::objection(const Link& link) {
-  if (link.dials() || *link.peer() < config_.self) return {};
-  const auto wish = wishes_.find(*link.peer());
-  if (wish == wishes_.end() || !wish->second->link) return {};
+  const WorkerId peer = *link.peer();
+  if (link.dials()) {
+    const WishPointer wish = dialer_of(link);
+    if (!wish || !wish->by_address) return {};
+    wish->peer = peer;
+    return links_.contains(peer) ? "linked to that peer already" : "";
+  }
+  if (peer < config_.self) return {};
+  const auto dials_it = [&](const auto& entry) { return entry.second->link && entry.second->peer == peer; };
+  if (std::none_of(wishes_.begin(), wishes_.end(), dials_it)) return {};
   return "both peers dial at once; the other connection stands";
 }
 
@@ -293,10 +327,11 @@ void TcpMesh::on_established(Link& link) {
   if (const auto old = links_.find(peer); old != links_.end())
     std::shared_ptr(old->second)->close("replaced by a newer link of the same peer");
   links_[peer] = self;
-  if (const auto wish = wishes_.find(peer); wish != wishes_.end()) {
-    wish->second->retry = milliseconds(0);
-    wish->second->timer.cancel();
-    const auto dialing = std::exchange(wish->second->link, nullptr);
+  for (const auto& [key, wish] : std::map(wishes_)) {
+    if (wish->peer != peer) continue;
+    wish->retry = milliseconds(0);
+    wish->timer.cancel();
+    const auto dialing = std::exchange(wish->link, nullptr);
     if (dialing && dialing != self) dialing->close("the peer's own connection stands");
   }
   if (events_.on_up) events_.on_up(peer);
@@ -319,17 +354,17 @@ void TcpMesh::on_closed(Link& link, const std::string& why) {
   open_.erase(link.shared_from_this());
   if (!acceptor_.is_open()) left_ = open_.empty();
   if (!link.established()) --strangers_;
-  // A dialed link knows whom it wanted even before the peer has answered.
-  for (const auto& [peer, wish] : wishes_)
-    if (wish->link.get() == &link) {
-      wish->link = nullptr;
-      return try_later(peer, *wish);
-    }
+  if (const WishPointer wish = dialer_of(link)) {
+    wish->link = nullptr;
+    if (!fulfilled(*wish)) try_later(wish);
+    return;
+  }
   if (!link.established() || !is_current(link)) return;
   const WorkerId peer = *link.peer();
   links_.erase(peer);
   if (events_.on_down) events_.on_down(peer, why);
-  if (const auto wish = wishes_.find(peer); wish != wishes_.end()) try_later(peer, *wish->second);
+  for (const auto& [key, wish] : wishes_)
+    if (wish->peer == peer && !wish->link) try_later(wish);
 }
 
 }  // namespace

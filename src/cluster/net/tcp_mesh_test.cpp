@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -223,6 +224,27 @@ TEST(TcpMesh, ADamagedStreamClosesTheLink) {
   raw.write(bytes);
   ASSERT_TRUE(a.probe.wait_for(MeshReport::kDown));
   EXPECT_TRUE(a.probe.texts(MeshReport::kMessage).empty());
+}
+
+TEST(TcpMesh, PeersThatKnowOnlyAddressesFindEachOtherAndWhoeverComesAfter) {
+  auto a = std::make_unique<Member>(config_of(1));
+  auto b = std::make_unique<Member>(config_of(2));
+  a->mesh->connect_to("127.0.0.1", b->mesh->port());
+  b->mesh->connect_to("127.0.0.1", a->mesh->port());
+  ASSERT_TRUE(a->probe.wait_for(MeshReport::kUp) && b->probe.wait_for(MeshReport::kUp));
+  TcpMeshConfig config = config_of(3);
+  config.port = b->mesh->port();
+  b.reset();
+  ASSERT_TRUE(a->probe.wait_for(MeshReport::kDown));
+  Member c(config);  // at the address where b was
+  c.mesh->connect_to("127.0.0.1", a->mesh->port());
+  ASSERT_TRUE(a->probe.wait([](const auto& seen) {
+    return std::ranges::any_of(
+        seen, [](const MeshReport& r) { return r.kind == MeshReport::kUp && r.peer == WorkerId{3}; });
+  }));
+  // A link that was made stays: neither side keeps on dialing.
+  EXPECT_FALSE(a->probe.wait([](const auto& seen) { return MeshProbe::count(seen, MeshReport::kUp) > 6; },
+                             milliseconds(200)));
 }
 
 TEST(TcpMesh, BeyondThisMachineASecretIsNeeded) {
