@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "engine/generation_backend.h"
 #include "serve/admission.h"
@@ -18,6 +19,7 @@ namespace cheetah {
 struct Backend {
   GenerationBackend& engine;
   ApiServices services;
+  std::function<std::string()> more_metrics;  // text exposition of whatever else runs here; may be empty
 };
 
 enum class ServerState { kLoading, kReady, kDraining };

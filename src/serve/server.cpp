@@ -129,8 +129,9 @@ std::string Server::url() const {
   return format("{}://{}:{}", listen.tls_cert.empty() ? "http" : "https", host, port());
 }
 
-void Server::serve(GenerationBackend& engine, ApiServices services) {
-  state_->backend = std::make_unique<Backend>(Backend{engine, std::move(services)});
+void Server::serve(GenerationBackend& engine, ApiServices services,
+                   std::function<std::string()> more_metrics) {
+  state_->backend = std::make_unique<Backend>(Backend{engine, std::move(services), std::move(more_metrics)});
   state_->shared.backend = state_->backend.get();
   state_->shared.state = ServerState::kReady;
 }

@@ -3,6 +3,7 @@
 // one.
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,7 +20,8 @@ class Server {
   uint16_t port() const;
   std::string url() const;
   // The engine and what `services` refers to must live until stop() returns.
-  void serve(GenerationBackend& engine, ApiServices services);
+  // `more_metrics`: further families for /metrics; called on network threads.
+  void serve(GenerationBackend& engine, ApiServices services, std::function<std::string()> more_metrics = {});
   // No new generations; waits until those that run are done, or the time is up and they were cancelled.
   void drain(std::chrono::milliseconds limit);
   // Closes all connections. The engine may be destroyed after this, the server after the engine.

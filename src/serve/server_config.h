@@ -13,6 +13,7 @@ namespace cheetah {
 struct ServerConfig {
   ListenConfig listen;
   ApiKeys keys;
+  bool api = true;  // false: health and metrics alone, of a worker that takes requests from its cluster
   std::vector<std::string> allowed_hosts;  // beside the loopback names, on a loopback address
   std::vector<std::string> cors_origins;   // "*": any
   int parse_threads = 2;

@@ -125,6 +125,10 @@ std::optional<ApiError> Service::check_body(const HttpRequest& request) const {
 
 std::optional<ApiError> Service::check_state() const {
   const ServerState state = shared_.state;
+  if (!shared_.config.api)
+    return ApiError{.status = 404,
+                    .message = "this is a worker of a cluster: send requests to its router",
+                    .code = "not_a_router"};
   if (state == ServerState::kReady) return std::nullopt;
   const bool loading = state == ServerState::kLoading;
   shared_.counters.reject(loading ? Rejection::kLoading : Rejection::kDraining);
@@ -218,6 +222,8 @@ HttpResponse Service::small_answer(const RouteMatch& match, const HttpRequest& r
       HttpResponse response;
       response.content_type = "text/plain; version=0.0.4; charset=utf-8";
       response.body = metrics_text(numbers(), shared_.counters);
+      if (const Backend* backend = shared_.backend; backend && backend->more_metrics)
+        response.body += backend->more_metrics();
       return response;
     }
     default:
