@@ -1,0 +1,38 @@
+#pragma once
+// A thread for what would keep the node's own from its messages: compiling grammars, warming up.
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "base/mailbox.h"
+
+namespace cheetah::cluster {
+
+class Chores {
+ public:
+  using Work = std::function<void()>;
+
+  Chores() : thread_([this] { run(); }) {}
+  ~Chores() {  // what is queued is done first
+    inbox_.close();
+    thread_.join();
+  }
+  Chores(const Chores&) = delete;
+  Chores& operator=(const Chores&) = delete;
+
+  void post(Work work) { inbox_.post(std::move(work)); }
+
+ private:
+  void run() {
+    std::vector<Work> batch;
+    while (inbox_.wait()) {
+      inbox_.take_all(batch);
+      for (Work& work : batch) work();
+    }
+  }
+
+  Mailbox<Work> inbox_;
+  std::thread thread_;  // last: starts when the box stands
+};
+
+}  // namespace cheetah::cluster

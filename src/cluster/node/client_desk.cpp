@@ -1,0 +1,108 @@
+#include "cluster/node/client_desk.h"
+
+#include <utility>
+
+#include "serve/metrics.h"
+
+namespace cheetah::cluster {
+namespace {
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+ClientDesk::ClientDesk(WorkerId router) : router_(router), stats_(empty_stats()), published_(stats_) {}
+
+RequestUid ClientDesk::add(RequestId id, EventSink sink, Time now) {
+  const RequestUid uid = make_uid(router_, next_++);
+  clients_.emplace(uid, Client{.id = id, .sink = std::move(sink), .arrived = now});
+  uids_[id] = uid;
+  ++stats_.running;
+  return uid;
+}
+
+std::optional<RequestUid> ClientDesk::find(RequestId id) const {
+  const auto found = uids_.find(id);
+  if (found == uids_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::vector<RequestUid> ClientDesk::all() const {
+  std::vector<RequestUid> uids;
+  for (const auto& [uid, client] : clients_) uids.push_back(uid);
+  return uids;
+}
+
+bool ClientDesk::emit(Emit&& emit, Time now) {
+  const auto found = clients_.find(emit.uid);
+  if (found == clients_.end()) return true;
+  Client& client = found->second;
+  observe(client, emit.event, now);
+  emit.event.request = client.id;
+  const bool done = emit.event.done, was_deaf = client.deaf;
+  try {
+    if (!client.deaf) client.sink(std::move(emit.event));
+  } catch (...) {  // a sink's trouble is its own: the contract says that it is not called again
+    client.deaf = true;
+  }
+  const bool newly_deaf = client.deaf && !was_deaf;
+  if (done) {
+    uids_.erase(client.id);
+    clients_.erase(found);
+    --stats_.running;
+  }
+  return !newly_deaf || done;
+}
+
+void ClientDesk::observe(Client& client, const GenerationEvent& event, Time now) {
+  ++stats_.steps;
+  if (!event.tokens.empty()) {
+    if (client.tokens == 0) {
+      client.first_token = now;
+      stats_.ttft_s.observe(seconds(now - client.arrived));
+    } else {
+      stats_.itl_s.observe(seconds(now - client.last_token));
+    }
+    client.last_token = now;
+    client.tokens += std::ssize(event.tokens);
+    stats_.generated_tokens += event.tokens.size();
+  }
+  if (event.finish) count_end(event);
+  if (!event.done) return;
+  stats_.e2e_s.observe(seconds(now - client.arrived));
+  if (client.tokens > 1)
+    stats_.tpot_s.observe(seconds(client.last_token - client.first_token) /
+                          static_cast<double>(client.tokens - 1));
+}
+
+void ClientDesk::count_end(const GenerationEvent& event) {
+  stats_.prompt_tokens += static_cast<uint64_t>(event.prompt_tokens);
+  stats_.cached_prompt_tokens += static_cast<uint64_t>(event.cached_tokens);
+  if (event.prompt_tokens > 0) stats_.prompt_lengths.observe(static_cast<double>(event.prompt_tokens));
+  if (event.completion_tokens > 0)
+    stats_.output_lengths.observe(static_cast<double>(event.completion_tokens));
+  switch (*event.finish) {
+    case FinishReason::kStop:
+      ++stats_.finished_stop;
+      break;
+    case FinishReason::kLength:
+      ++stats_.finished_length;
+      break;
+    case FinishReason::kCancelled:
+      ++stats_.finished_cancelled;
+      break;
+    case FinishReason::kDeadline:
+      ++stats_.finished_deadline;
+      break;
+    case FinishReason::kError:
+      ++stats_.finished_error;
+      break;
+  }
+}
+
+void ClientDesk::publish() {
+  EngineStats now = stats_;
+  published_.swap_in(now);
+}
+
+}  // namespace cheetah::cluster

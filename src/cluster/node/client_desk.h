@@ -1,0 +1,51 @@
+#pragma once
+// The clients of a node: who asked for what, and where its events go. Belongs to the node's thread; only the
+// numbers can be read from outside.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/published.h"
+#include "cluster/core/ports.h"
+#include "engine/engine_stats.h"
+#include "engine/request.h"
+
+namespace cheetah::cluster {
+
+class ClientDesk {
+ public:
+  explicit ClientDesk(WorkerId router);
+
+  // The uid under which the cluster knows the request from now on.
+  RequestUid add(RequestId id, EventSink sink, Time now);
+  std::optional<RequestUid> find(RequestId id) const;
+  std::vector<RequestUid> all() const;
+  // Hands the event to its client. False: the client's sink failed; the request should be cancelled.
+  bool emit(Emit&& emit, Time now);
+
+  int64_t num_clients() const { return static_cast<int64_t>(clients_.size()); }
+  void publish();  // the numbers as they are
+  EngineStats stats() const { return published_.copy(); }
+
+ private:
+  struct Client {
+    RequestId id{};
+    EventSink sink;
+    Time arrived{}, first_token{}, last_token{};
+    int64_t tokens = 0;
+    bool deaf = false;  // its sink threw
+  };
+  void observe(Client& client, const GenerationEvent& event, Time now);
+  void count_end(const GenerationEvent& event);
+
+  WorkerId router_;
+  uint64_t next_ = 1;
+  std::map<RequestUid, Client> clients_;
+  std::map<RequestId, RequestUid> uids_;
+  EngineStats stats_;
+  Published<EngineStats> published_;
+};
+
+}  // namespace cheetah::cluster

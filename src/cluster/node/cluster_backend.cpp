@@ -1,0 +1,61 @@
+#include "cluster/node/cluster_backend.h"
+
+#include <thread>
+#include <utility>
+
+#include "engine/refusal.h"
+
+namespace cheetah::cluster {
+void ClusterBackend::submit(GenerationRequest request, EventSink sink) {
+  const RequestId id = request.id;
+  const Time now = std::chrono::steady_clock::now();
+  if (refuses_) return sink(refusal_event(request, is_draining(), now));
+  if (const auto error = refusal_of(request, setting_.config, setting_.model->traits()))
+    return sink(refusal_event(request, *error, now));
+  ++in_flight_;
+  auto counted = [this, sink = std::move(sink)](GenerationEvent&& event) {
+    const bool done = event.done;
+    sink(std::move(event));
+    if (done) --in_flight_;
+  };
+  ClientRequest client;
+  client.grammar = setting_.grammar_of(request);
+  client.request = std::move(request);
+  client.request.grammar = nullptr;  // travels as text
+  setting_.loop.post([this, id, now, counted = std::move(counted), client = std::move(client)]() mutable {
+    client.uid = setting_.desk.add(id, std::move(counted), now);
+    setting_.feed(std::move(client));
+  });
+}
+
+void ClusterBackend::cancel(RequestId id) {
+  setting_.loop.post([this, id] {
+    if (const auto uid = setting_.desk.find(id)) setting_.feed(ClientCancel{*uid});
+  });
+}
+
+void ClusterBackend::set_paused(RequestId id, bool paused) {
+  setting_.loop.post([this, id, paused] {
+    if (const auto uid = setting_.desk.find(id)) setting_.feed(ClientPause{*uid, paused});
+  });
+}
+
+void ClusterBackend::cancel_all() {
+  setting_.loop.post([this] {
+    for (const RequestUid uid : setting_.desk.all()) setting_.feed(ClientCancel{uid});
+  });
+}
+
+void ClusterBackend::drain(std::chrono::milliseconds limit) {
+  refuses_ = true;
+  const auto wait_until = [this](Time until) {
+    while (in_flight_ > 0 && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  };
+  wait_until(std::chrono::steady_clock::now() + limit);
+  if (in_flight_ == 0) return;
+  cancel_all();
+  wait_until(std::chrono::steady_clock::now() + std::chrono::seconds(1));
+}
+
+}  // namespace cheetah::cluster

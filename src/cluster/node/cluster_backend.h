@@ -1,0 +1,48 @@
+#pragma once
+// A cluster where a server expects an engine.
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cluster/node/client_desk.h"
+#include "cluster/node/node_loop.h"
+#include "engine/generation_backend.h"
+
+namespace cheetah::cluster {
+
+// Every call posts to the node's thread, which owns the desk.
+class ClusterBackend final : public GenerationBackend {
+ public:
+  struct Setting {
+    NodeLoop& loop;
+    ClientDesk& desk;
+    std::shared_ptr<const Model> model;  // shared with the server
+    EngineConfig config;
+    std::function<void(RouterInput)> feed;                              // the router; on the node's thread
+    std::function<std::string(int64_t num)> explain;                    // any thread
+    std::function<GrammarSource(const GenerationRequest&)> grammar_of;  // any thread
+  };
+  explicit ClusterBackend(Setting setting) : setting_(std::move(setting)) {}
+
+  void submit(GenerationRequest request, EventSink sink) override;
+  void cancel(RequestId id) override;
+  void pause(RequestId id) override { set_paused(id, true); }
+  void resume(RequestId id) override { set_paused(id, false); }
+  void drain(std::chrono::milliseconds limit) override;
+
+  EngineStats stats() const override { return setting_.desk.stats(); }
+  std::string explain_last(int64_t num_decisions) const override { return setting_.explain(num_decisions); }
+  const EngineConfig& config() const override { return setting_.config; }
+  const Model& model() const override { return *setting_.model; }
+
+ private:
+  void set_paused(RequestId id, bool paused);
+  void cancel_all();
+
+  Setting setting_;
+  std::atomic<int64_t> in_flight_ = 0;
+  std::atomic<bool> refuses_ = false;
+};
+
+}  // namespace cheetah::cluster

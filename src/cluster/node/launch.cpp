@@ -1,0 +1,138 @@
+#include "cluster/node/launch.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "cluster/net/session_crypto.h"
+#include "cluster/net/tcp_mesh.h"
+#include "cluster/node/page_desk.h"
+#include "cluster/policy/policy_routing.h"
+#include "cluster/transfer/slab.h"
+#include "engine/kv/chain_hash.h"
+#include "model/weights.h"
+
+namespace cheetah::cluster {
+namespace {
+
+constexpr std::array<std::string_view, 4> kRoles = {"router", "prefill", "decode", "both"};
+
+TransferBackend transfer_of(const LaunchOptions& options) {
+  if (options.transfer != "auto") {
+    const auto named = transfer_backend_from_name(options.transfer);
+    if (!named)
+      throw UsageError(format("--transfer {}: expected auto, in_process, shared_memory or ucx",
+                              printable(options.transfer)));
+    return *named;
+  }
+  if (options.cluster.kind == ClusterUrl::Kind::kInProcess) return TransferBackend::kInProcess;
+  const bool here = options.host == "127.0.0.1" || options.host == "::1" || options.host == "localhost";
+  const bool has_ucx = why_unavailable(TransferBackend::kUcx).empty();
+  if (options.cluster.kind == ClusterUrl::Kind::kEtcd && has_ucx) return TransferBackend::kUcx;
+  return here ? TransferBackend::kSharedMemory : TransferBackend::kUcx;
+}
+
+// Slots for the longest prompt at least: one that can never be received would only wait for space.
+std::unique_ptr<TransferAgent> make_agent(const LaunchOptions& options, WorkerId id, const Engine& engine,
+                                          int64_t slab_tokens, const InProcessWorld* world) {
+  const KvFormat& format_of = engine.kv_format();
+  TransferConfig config;
+  config.backend = transfer_of(options);
+  config.self = id;
+  config.secret = options.secret;
+  config.slot_bytes = slab_bytes(slab_tokens / format_of.page_tokens, format_of.place_bytes());
+  const int64_t longest = engine.config().max_context / slab_tokens + 1;
+  config.num_slots = std::max(options.receive_bytes / config.slot_bytes, longest);
+  config.host = options.host;
+  if (world) config.fabric = world->fabric;
+  return make_transfer_agent(config);
+}
+
+std::unique_ptr<Mesh> make_mesh(const LaunchOptions& options, WorkerId id, InProcessWorld* world) {
+  if (world) return world->network.join(id);
+  TcpMeshConfig config;
+  config.self = id;
+  config.host = options.host;
+  config.port = options.port;
+  config.secret = options.secret;
+  return make_tcp_mesh(config);
+}
+
+std::unique_ptr<PolicyRouting> make_routing(const LaunchOptions& options,
+                                            const std::shared_ptr<const Model>& model, int64_t page_tokens) {
+  return std::make_unique<PolicyRouting>(
+      options.policy, [model, page_tokens](const GenerationRequest& request) {
+        return chain_hashes(model->traits(), request.cache_salt, request.prompt, page_tokens);
+      });
+}
+
+}  // namespace
+
+std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchParts& parts,
+                                  const EngineConfig& engine, InProcessWorld* world) {
+  NodeConfig config;
+  config.id = random_worker_id();
+  config.role = options.role;
+  config.name = options.name;
+  if (config.name.empty())
+    config.name = format("{}-{:04x}", name_of(options.role), static_cast<uint64_t>(config.id) & 0xffff);
+  config.model = model_digest(*parts.model);
+  config.router = options.router;
+  config.worker = options.worker;
+  config.served = engine;
+  const int64_t page = engine.page_tokens;
+  config.worker.slab_tokens = (std::max(options.worker.slab_tokens, kMinSlabTokens) + page - 1) / page * page;
+  NodeParts made;
+  made.model = parts.model;
+  made.grammars = &parts.grammars;
+  made.log = parts.log;
+  made.mesh = make_mesh(options, config.id, world);
+  made.services = connect_services(options.cluster, world ? world->services : nullptr);
+  if (options.role != Role::kRouter) {
+    made.engine = std::make_unique<Engine>(parts.model, engine);
+    made.transfer = make_agent(options, config.id, *made.engine, config.worker.slab_tokens, world);
+  }
+  if (options.role == Role::kRouter || options.takes_clients)
+    made.routing = make_routing(options, parts.model, page);
+  return std::make_unique<Node>(config, std::move(made));
+}
+
+// The norms are small and differ wherever a model was trained further.
+std::string model_digest(const Model& model) {
+  const ModelTraits& traits = model.traits();
+  const ModelWeights& weights = model.weights();
+  std::string text =
+      format("{} {} {} {}", model.num_parameters(), model.weight_bytes(), traits.vocab, traits.hidden);
+  const auto add = [&](const Norm& norm) {
+    if (norm.present())
+      text.append(reinterpret_cast<const char*>(norm.weight),
+                  static_cast<size_t>(traits.hidden) * sizeof(float));
+  };
+  for (const LayerWeights& layer : weights.layers) {
+    add(layer.attention_in);
+    add(layer.mlp_in);
+  }
+  add(weights.final_norm);
+  const Digest digest = hmac_sha256("model", text);
+  std::string hex;
+  for (size_t i = 0; i < 16; ++i) hex += format("{:02x}", digest[i]);
+  return hex;
+}
+
+Role role_from_name(const std::string& name) {
+  const auto found = std::ranges::find(kRoles, name);
+  if (found == kRoles.end())
+    throw UsageError(format("--role {}: expected router, prefill, decode or both", printable(name)));
+  return static_cast<Role>(found - kRoles.begin());
+}
+
+std::string_view name_of(Role role) { return kRoles.at(static_cast<size_t>(role)); }
+
+std::string_view name_of(WorkerState state) {
+  constexpr std::array<std::string_view, 3> kNames = {"starting", "ready", "draining"};
+  return kNames.at(static_cast<size_t>(state));
+}
+
+}  // namespace cheetah::cluster

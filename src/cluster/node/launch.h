@@ -1,0 +1,52 @@
+#pragma once
+// Puts a node together from what a person asked for.
+#include <memory>
+#include <string>
+
+#include "cluster/net/local_mesh.h"
+#include "cluster/node/node.h"
+#include "cluster/policy/policy_config.h"
+#include "cluster/registry/in_process_services.h"
+
+namespace cheetah::cluster {
+
+struct LaunchOptions {
+  Role role = Role::kBoth;
+  bool takes_clients = false;  // a router always does
+  std::string name;            // "": role and id
+  ClusterUrl cluster;
+  std::string host = "127.0.0.1";  // where peers reach it
+  uint16_t port = 0;
+  std::string secret;
+  PolicyConfig policy;
+  std::string transfer = "auto";  // in_process, shared_memory, ucx
+  int64_t receive_bytes = int64_t{64} << 20;
+  WorkerConfig worker = {};
+  RouterConfig router = {};
+};
+
+struct LaunchParts {
+  std::shared_ptr<const Model> model;  // shared with the server
+  GrammarCache& grammars;
+  EventLog* log = nullptr;
+};
+
+// What the nodes of one process share.
+struct InProcessWorld {
+  LocalNetwork network;
+  std::shared_ptr<InProcessServices> services = std::make_shared<InProcessServices>();
+  std::shared_ptr<InProcessFabric> fabric = make_in_process_fabric();
+};
+
+// `engine`: resolved, for a worker; for a router the limits that clients are told. `world` is needed for a
+// cluster within one process. Throws Error for what cannot be had.
+std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchParts& parts,
+                                  const EngineConfig& engine, InProcessWorld* world = nullptr);
+
+// Tells models apart whose pages must not be mixed: shape, names and a sample of the weights.
+std::string model_digest(const Model& model);
+Role role_from_name(const std::string& name);  // throws UsageError
+std::string_view name_of(Role role);
+std::string_view name_of(WorkerState state);
+
+}  // namespace cheetah::cluster

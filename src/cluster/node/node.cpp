@@ -1,0 +1,188 @@
+#include "cluster/node/node.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "cluster/node/node_state.h"
+#include "cluster/registry/keys.h"
+#include "cluster/wire/codec.h"
+#include "serve/event_log.h"
+
+namespace cheetah::cluster {
+namespace {
+
+constexpr size_t kDecisionsKept = 256;
+
+}  // namespace
+
+// One round of the node's thread: what is due, then everything that came of it.
+Time Node::State::turn(Time now) {
+  if (now >= next_beat) beat(now);
+  if (edge) edge->poll(now);
+  if (router && router->next_wake() <= now) feed(RouterInput(Tick{}));
+  if (worker && worker->next_wake() <= now) feed(WorkerInput(Tick{}));
+  process(now);
+  if (edge) edge->want_jobs(worker->jobs_wanted());
+  Time wake = next_beat;
+  if (router) wake = std::min(wake, router->next_wake());
+  if (worker) wake = std::min(wake, worker->next_wake());
+  return wake;
+}
+
+// Outputs may lead to further inputs (messages to ourselves): these come last, as over a link.
+void Node::State::process(Time now) {
+  while (!inputs.empty()) {
+    auto input = std::move(inputs.front());
+    inputs.pop_front();
+    if (auto* of_router = std::get_if<RouterInput>(&input)) {
+      if (!router) continue;
+      router->handle(std::move(*of_router), now, router_outputs);
+      for (RouterOutput& output : router_outputs) execute(output);
+      router_outputs.clear();
+    } else if (worker) {
+      worker->handle(std::move(std::get<WorkerInput>(input)), now, worker_outputs);
+      for (WorkerOutput& output : worker_outputs) execute(output);
+      worker_outputs.clear();
+    }
+  }
+}
+
+void Node::State::feed_both(
+    const std::variant<PeerUp, PeerDown, RegistrySnapshot, RegistryPut, RegistryGone>& input) {
+  std::visit(
+      [this](const auto& what) {
+        if (router) feed(RouterInput(what));
+        if (worker) feed(WorkerInput(what));
+      },
+      input);
+}
+
+void Node::State::execute(RouterOutput& output) {
+  if (auto* message = std::get_if<SendMessage>(&output)) return send(message->to, message->message);
+  if (auto* counted = std::get_if<Count>(&output)) return count(*counted);
+  if (auto* decision = std::get_if<LogDecision>(&output)) return log_decision(*decision);
+  Emit& emit = std::get<Emit>(output);
+  const RequestUid uid = emit.uid;
+  if (!desk.emit(std::move(emit), std::chrono::steady_clock::now())) feed(RouterInput(ClientCancel{uid}));
+}
+
+void Node::State::execute(WorkerOutput& output) {
+  if (auto* message = std::get_if<SendMessage>(&output)) return send(message->to, message->message);
+  if (auto* counted = std::get_if<Count>(&output)) return count(*counted);
+  if (auto* decision = std::get_if<LogDecision>(&output)) return log_decision(*decision);
+  if (auto* said = std::get_if<Announce>(&output)) return announce(said->descriptor);
+  if (std::holds_alternative<Drained>(output)) {
+    drained = true;
+    return;
+  }
+  edge->execute(output);
+}
+
+void Node::State::send(WorkerId to, const Message& message) {
+  if (to != config.id) return parts.mesh->send(to, encode(message));
+  const Audience audience = cluster::audience(message);
+  if (audience != Audience::kWorker) feed(RouterInput(PeerMessage{to, message}));
+  if (audience != Audience::kRouter) feed(WorkerInput(PeerMessage{to, message}));
+}
+
+void Node::State::log_decision(const LogDecision& decision) {
+  const std::string key = format("{:016x}.{}", static_cast<uint64_t>(decision.key.uid),
+                                 static_cast<uint32_t>(decision.key.attempt));
+  decisions.push_back(format("{} {}: {}", key, decision.what, decision.why));
+  if (decisions.size() > kDecisionsKept) decisions.pop_front();
+  if (parts.log && parts.log->wants(LogLevel::kDebug))
+    parts.log->write(LogLevel::kDebug, "decision",
+                     {{"request", key}, {"what", decision.what}, {"why", decision.why}});
+}
+
+void Node::State::announce(const WorkerDescriptor& descriptor) {
+  self = descriptor;
+  peers.set_role(descriptor.role);
+  parts.services.registry->announce(worker_key(config.id), encode_descriptor(descriptor));
+}
+
+// A few times a second: how busy we are, whether the queue is there, and numbers for whoever looks.
+void Node::State::beat(Time now) {
+  next_beat = now + config.heartbeat;
+  const bool queue_is_up = parts.services.jobs->state().up;
+  if (queue_is_up != std::exchange(queue_was_up, queue_is_up))
+    feed(queue_is_up ? WorkerInput(QueueUp{}) : WorkerInput(QueueDown{}));
+  if (edge) feed(WorkerInput(LoadMeasured{edge->load()}));
+  desk.publish();
+  publish_status();
+}
+
+void Node::State::publish_status() {
+  NodeStatus now;
+  now.self = self;
+  now.counters = counters;
+  if (router) now.workers = router->workers();
+  if (router) now.requests = router->num_requests();
+  if (worker) now.books = worker->books();
+  if (edge) now.pages = edge->numbers();
+  if (router) now.policy = policy_numbers(now.workers);
+  if (router) now.worth = parts.routing->worth_text();
+  for (const auto& [id, peer] : peers.peers()) now.links += peer.linked;
+  now.registry = parts.services.registry->state();
+  now.queue = parts.services.jobs->state();
+  status.swap_in(now);
+  std::string words = (router ? router->describe() : "") + (worker ? worker->describe() : "");
+  description.swap_in(words);
+  std::deque<std::string> lines = decisions;
+  last_decisions.swap_in(lines);
+}
+
+ClusterNumbers Node::State::policy_numbers(const KnownWorkers& workers) const {
+  ClusterNumbers numbers = parts.routing->numbers();
+  for (const auto& [id, known] : workers)
+    numbers.workers.push_back({.name = known.descriptor.name,
+                               .role = known.descriptor.role,
+                               .ready = known.reachable(),
+                               .load = known.load});
+  numbers.migrations[static_cast<size_t>(MigrationCause::kLinkDown)] =
+      static_cast<uint64_t>(counters[static_cast<size_t>(Counter::kMigrations)]);
+  return numbers;
+}
+
+Node::Node(const NodeConfig& config, NodeParts parts)
+    : state_(std::make_unique<State>(config, std::move(parts))) {}
+Node::~Node() = default;
+
+GenerationBackend& Node::backend() {
+  if (state_->backend) return *state_->backend;
+  return *state_->parts.engine;
+}
+
+bool Node::drain(std::chrono::milliseconds limit) {
+  if (!state_->worker) return true;
+  const Time until = std::chrono::steady_clock::now() + limit;
+  state_->loop.post([this, limit] { state_->feed(WorkerInput(DrainRequested{limit})); });
+  while (!state_->drained && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return state_->drained;
+}
+
+NodeStatus Node::status() const { return state_->status.copy(); }
+std::string Node::describe() const { return state_->description.copy(); }
+WorkerId Node::id() const { return state_->config.id; }
+
+bool Node::wait_for_workers(int64_t count, std::chrono::milliseconds limit) const {
+  const Time until = std::chrono::steady_clock::now() + limit;
+  const auto ready = [&] {
+    const NodeStatus now = status();
+    return std::ranges::count_if(now.workers, [](const auto& known) {
+      return known.second.linked && known.second.decodes() &&
+             known.second.descriptor.state == WorkerState::kReady;
+    });
+  };
+  while (ready() < count) {
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+}  // namespace cheetah::cluster

@@ -1,0 +1,91 @@
+#pragma once
+// One process of a cluster, or one of several in a process: a worker with an engine, a router with clients,
+// or both. One thread owns the cores and does what they ask for on the engine, the links, the registry, the
+// queue and the transfers; everything else only posts to it.
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/core/router_core.h"
+#include "cluster/core/worker_core.h"
+#include "cluster/net/mesh.h"
+#include "cluster/node/page_desk.h"
+#include "cluster/policy/policy_routing.h"
+#include "cluster/registry/services.h"
+#include "cluster/transfer/transfer.h"
+#include "engine/engine.h"
+
+namespace cheetah {
+class EventLog;      // serve/event_log.h
+class GrammarCache;  // serve/api/grammar_cache.h
+}  // namespace cheetah
+
+namespace cheetah::cluster {
+
+struct NodeConfig {
+  WorkerId id{};
+  std::string name;
+  Role role = Role::kBoth;
+  std::string model;    // digest of the weights and the tokenizer: pages move between equal ones
+  RouterConfig router;  // with clients; `self` and `prefer_self` are set from the rest
+  WorkerConfig worker;  // with an engine; its descriptor is made from the rest
+  EngineConfig served;  // without an engine: the limits that clients are told
+  Duration heartbeat = std::chrono::milliseconds(200);
+};
+
+// What a node stands on. Without an engine it is a router; without routing it takes no clients.
+struct NodeParts {
+  std::shared_ptr<const Model> model;  // shared with the engine and the server
+  GrammarCache* grammars = nullptr;    // of that model; outlives the node
+  EventLog* log = nullptr;             // outlives the node
+  std::unique_ptr<Mesh> mesh;
+  Services services;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<TransferAgent> transfer;
+  std::unique_ptr<PolicyRouting> routing;
+};
+
+// A copy of a node's numbers, at most a heartbeat old.
+struct NodeStatus {
+  WorkerDescriptor self;
+  KnownWorkers workers;  // with clients: as the router sees them
+  std::array<int64_t, static_cast<size_t>(Counter::kCount)> counters{};
+  WorkerCore::Books books;
+  int64_t requests = 0;  // of clients
+  int64_t links = 0;
+  PageDesk::Numbers pages;
+  ClusterNumbers policy;  // with clients
+  std::string worth;      // whether prefilling elsewhere pays, by prompt length
+  ServiceState registry, queue;
+};
+
+class Node {
+ public:
+  Node(const NodeConfig& config, NodeParts parts);
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  // For a server, as long as the node lives: the cluster, or, where it takes no clients, only its engine's
+  // numbers.
+  GenerationBackend& backend();
+  std::string metrics() const;  // of the cluster, as Prometheus text
+  // Of the worker: nothing new; returns when all is done or handed over, or the time is up. True: all was.
+  bool drain(std::chrono::milliseconds limit);
+  NodeStatus status() const;
+  std::string describe() const;  // the cores' own words, many lines
+  WorkerId id() const;
+  // True once `count` decode workers can be reached; false when the time is up.
+  bool wait_for_workers(int64_t count, std::chrono::milliseconds limit) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+WorkerId random_worker_id();
+
+}  // namespace cheetah::cluster

@@ -1,0 +1,141 @@
+// How a node comes to life, and how it ends.
+#include "base/format.h"
+#include "cluster/net/session_crypto.h"
+#include "cluster/node/node_state.h"
+#include "cluster/node/registry_words.h"
+#include "cluster/registry/keys.h"
+#include "cluster/wire/codec.h"
+#include "engine/grammar/grammar.h"
+#include "serve/event_log.h"
+
+namespace cheetah::cluster {
+
+WorkerId random_worker_id() {
+  const Digest drawn = random_nonce();
+  uint64_t id = 0;
+  for (int i = 0; i < 8; ++i) id = id << 8 | drawn[static_cast<size_t>(i)];
+  return WorkerId{id == 0 ? 1 : id};  // 0 stands for nobody in messages
+}
+
+Node::State::State(const NodeConfig& node_config, NodeParts node_parts)
+    : config(node_config),
+      parts(std::move(node_parts)),
+      self(describe_self()),
+      peers(*parts.mesh, config.id, config.role, parts.routing != nullptr),
+      desk(config.id) {
+  make_cores();
+  start_mesh();
+  watch_registry();
+  loop.start([this](Time now) { return turn(now); });
+}
+
+// The thread ends first; whoever posts to it later posts to a closed box.
+Node::State::~State() {
+  parts.services.registry->withdraw(worker_key(config.id));
+  loop.stop();
+  edge.reset();
+  parts.engine.reset();
+  parts.mesh.reset();
+  parts.services = {};
+}
+
+WorkerDescriptor Node::State::describe_self() const {
+  WorkerDescriptor descriptor;
+  descriptor.id = config.id;
+  descriptor.name = config.name;
+  descriptor.role = parts.engine ? config.role : Role::kRouter;
+  descriptor.state = parts.engine ? WorkerState::kStarting : WorkerState::kReady;
+  descriptor.epoch = 1;
+  descriptor.host = parts.mesh->host();
+  descriptor.port = parts.mesh->port();
+  if (parts.transfer) descriptor.transfer = parts.transfer->describe();
+  if (!parts.engine) return descriptor;
+  descriptor.kv = describe_pages(parts.engine->kv_format(), config.model);
+  descriptor.max_sequences = parts.engine->config().max_sequences;
+  descriptor.num_pages = parts.engine->stats().pages_total;
+  descriptor.max_context = parts.engine->config().max_context;
+  return descriptor;
+}
+
+void Node::State::make_cores() {
+  if (parts.routing) {
+    RouterConfig setting = config.router;
+    setting.self = config.id;
+    setting.prefer_self = parts.engine != nullptr;
+    router = std::make_unique<RouterCore>(setting, *parts.routing);
+    backend = std::make_unique<ClusterBackend>(ClusterBackend::Setting{
+        .loop = loop,
+        .desk = desk,
+        .model = parts.model,
+        .config = parts.engine ? parts.engine->config() : config.served,
+        .feed = [this](RouterInput input) { feed(std::move(input)); },
+        .explain =
+            [this](int64_t num) {
+              const auto lines = last_decisions.copy();
+              std::string text;
+              for (size_t i = lines.size() - std::min(lines.size(), static_cast<size_t>(num));
+                   i < lines.size(); ++i)
+                text += lines[i] + "\n";
+              return text;
+            },
+        .grammar_of =
+            [](const GenerationRequest& request) {
+              if (!request.grammar) return GrammarSource{};
+              const auto& source = request.grammar->source();
+              return GrammarSource{source.kind, source.text};
+            }});
+  }
+  if (!parts.engine) return;
+  WorkerConfig setting = config.worker;
+  setting.descriptor = self;
+  worker = std::make_unique<WorkerCore>(setting);
+  edge = std::make_unique<WorkerEdge>(
+      WorkerEdge::Setting{.engine = *parts.engine,
+                          .transfer = *parts.transfer,
+                          .jobs = *parts.services.jobs,
+                          .grammars = *parts.grammars,
+                          .loop = loop,
+                          .kv = self.kv,
+                          .feed = [this](WorkerInput input) { feed(std::move(input)); }});
+  if (router) feed_both(PeerUp{config.id});
+  edge->warm_up();
+}
+
+void Node::State::start_mesh() {
+  MeshEvents events;
+  events.on_up = [this](WorkerId peer) { loop.post([this, peer] { on_link(peer, true, ""); }); };
+  events.on_down = [this](WorkerId peer, const std::string& why) {
+    loop.post([this, peer, why] { on_link(peer, false, why); });
+  };
+  // Decoded here: the node's thread has enough to do.
+  events.on_message = [this](WorkerId peer, std::string&& bytes) {
+    try {
+      loop.post([this, peer, message = decode(bytes)]() mutable { on_message(peer, std::move(message)); });
+    } catch (const Error& error) {
+      if (parts.log)
+        parts.log->write(LogLevel::kError, "peer_message_refused",
+                         {{"peer", format("{:016x}", static_cast<uint64_t>(peer))}, {"why", error.what()}});
+    }
+  };
+  parts.mesh->start(std::move(events));
+}
+
+void Node::State::watch_registry() {
+  first_map.emplace();
+  parts.services.registry->watch(std::string(kWorkersPrefix), [this](const RegistryEvent& event) {
+    loop.post([this, event] { on_registry(event); });
+  });
+  parts.services.registry->watch(std::string(kPeersPrefix), [this](const RegistryEvent& event) {
+    const auto address = peer_address(event.entry.key);
+    const bool itself = address && address->port == self.port && address->host == self.host;
+    if (address && !itself && event.kind == RegistryEvent::Kind::kPut)
+      parts.mesh->connect_to(address->host, address->port);
+  });
+  parts.services.events->subscribe("kv.*", [this](std::string_view, std::string_view bytes) {
+    if (!has_clients()) return;
+    loop.post([this, copy = std::string(bytes)] { on_kv_events(copy); });
+  });
+  if (!worker) announce(self);
+}
+
+}  // namespace cheetah::cluster

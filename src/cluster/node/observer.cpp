@@ -1,0 +1,144 @@
+#include "cluster/node/observer.h"
+
+#include <algorithm>
+#include <thread>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/table.h"
+#include "cluster/net/tcp_mesh.h"
+#include "cluster/node/launch.h"
+#include "cluster/node/registry_words.h"
+#include "cluster/wire/codec.h"
+
+namespace cheetah::cluster {
+
+Observer::Observer(const ClusterUrl& url, const std::string& secret) : services_(connect_services(url)) {
+  TcpMeshConfig config;
+  config.self = random_worker_id();
+  config.secret = secret;
+  mesh_ = make_tcp_mesh(config);
+  MeshEvents events;
+  events.on_up = [this](WorkerId peer) { seen_.with([&](Seen& seen) { seen[peer].linked = true; }); };
+  events.on_down = [this](WorkerId peer, const std::string&) {
+    seen_.with([&](Seen& seen) { seen[peer].linked = false; });
+  };
+  events.on_message = [this](WorkerId peer, std::string&& bytes) { on_message(peer, bytes); };
+  mesh_->start(std::move(events));
+  services_.registry->watch("", [this](const RegistryEvent& event) { on_registry(event); });
+}
+
+Observer::~Observer() {
+  services_ = {};
+  mesh_.reset();
+}
+
+void Observer::on_registry(const RegistryEvent& event) {
+  const RegistryEntry& entry = event.entry;
+  if (event.kind == RegistryEvent::Kind::kSynced) return;
+  if (const auto address = peer_address(entry.key); address && event.kind == RegistryEvent::Kind::kPut)
+    return mesh_->connect_to(address->host, address->port);
+  const auto id = worker_in_key(entry.key);
+  if (!id) return;
+  if (event.kind == RegistryEvent::Kind::kRemove) {
+    mesh_->disconnect(*id);
+    seen_.with([&](Seen& seen) { seen.erase(*id); });
+    return;
+  }
+  try {
+    const WorkerDescriptor worker = decode_descriptor(entry.value);
+    seen_.with([&](Seen& seen) { seen[worker.id].descriptor = worker; });
+    mesh_->connect(worker.id, worker.host, worker.port);
+  } catch (const Error&) {  // of another release: it is not shown
+  }
+}
+
+void Observer::on_message(WorkerId from, std::string_view bytes) {
+  try {
+    const Message message = decode(bytes);
+    seen_.with([&](Seen& all) {
+      SeenWorker& seen = all[from];
+      if (const auto* hello = std::get_if<Hello>(&message)) seen.descriptor = hello->descriptor;
+      const auto* beat = std::get_if<Heartbeat>(&message);
+      if (beat == nullptr) return;
+      seen.load = beat->load;
+      seen.load_at = std::chrono::steady_clock::now();
+      seen.descriptor.role = beat->role;
+      seen.descriptor.state = beat->state;
+      seen.descriptor.epoch = beat->epoch;
+    });
+  } catch (const Error&) {  // not for us to judge
+  }
+}
+
+std::vector<SeenWorker> Observer::workers() const {
+  std::vector<SeenWorker> workers;
+  for (const auto& [id, worker] : seen_.copy())
+    if (worker.descriptor.id == id) workers.push_back(worker);
+  std::ranges::sort(workers, {}, [](const SeenWorker& worker) {
+    return std::tuple(worker.descriptor.role, worker.descriptor.name, worker.descriptor.id);
+  });
+  return workers;
+}
+
+void Observer::wait(std::chrono::milliseconds limit) const {
+  const Time until = std::chrono::steady_clock::now() + limit;
+  const auto heard = [](const SeenWorker& worker) {
+    return worker.load_at != Time{} || worker.descriptor.role == Role::kRouter;
+  };
+  while (std::chrono::steady_clock::now() < until) {
+    const auto now = workers();
+    if (!now.empty() && std::ranges::all_of(now, heard)) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+std::string workers_table(const std::vector<SeenWorker>& workers) {
+  Table table({"worker", "role", "state", "address", "running", "waiting", "prefill tokens", "pages free",
+               "step", "prompt token"});
+  for (const SeenWorker& worker : workers) {
+    const WorkerDescriptor& d = worker.descriptor;
+    const WorkerLoad& l = worker.load;
+    const bool known = worker.load_at != Time{};
+    const auto shown = [&](const std::string& text) { return known ? text : std::string("–"); };
+    const std::string state = worker.linked ? std::string(name_of(d.state)) : "unreachable";
+    table.add({d.name, std::string(name_of(d.role)), state, format("{}:{}", d.host, d.port),
+               shown(format("{}", l.running)), shown(format("{}", l.waiting)),
+               shown(format("{}", l.prefill_tokens)), shown(format("{}/{}", l.pages_free, l.pages_total)),
+               shown(format("{:.1f} ms", l.decode_step_us / 1e3)),
+               shown(format("{:.0f} us", l.prefill_us_per_token))});
+  }
+  return table.render();
+}
+
+Json workers_json(const std::vector<SeenWorker>& workers) {
+  Json list = Json::array();
+  for (const SeenWorker& worker : workers) {
+    const WorkerDescriptor& d = worker.descriptor;
+    const WorkerLoad& l = worker.load;
+    Json item = {{"id", format("{:016x}", static_cast<uint64_t>(d.id))},
+                 {"name", d.name},
+                 {"role", name_of(d.role)},
+                 {"state", name_of(d.state)},
+                 {"epoch", d.epoch},
+                 {"host", d.host},
+                 {"port", d.port},
+                 {"linked", worker.linked},
+                 {"max_sequences", d.max_sequences},
+                 {"max_context", d.max_context}};
+    if (worker.load_at != Time{})
+      item["load"] = {{"running", l.running},
+                      {"waiting", l.waiting},
+                      {"prefill_tokens", l.prefill_tokens},
+                      {"decode_tokens", l.decode_tokens},
+                      {"pages_total", l.pages_total},
+                      {"pages_free", l.pages_free},
+                      {"prefill_us_per_token", l.prefill_us_per_token},
+                      {"decode_step_us", l.decode_step_us}};
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
+}  // namespace cheetah::cluster

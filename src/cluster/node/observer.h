@@ -1,0 +1,47 @@
+#pragma once
+// Looks at a cluster from outside: who is in the registry, and what each says of itself over a link.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/published.h"
+#include "cluster/net/mesh.h"
+#include "cluster/registry/services.h"
+#include "cluster/types.h"
+
+namespace cheetah::cluster {
+
+struct SeenWorker {
+  WorkerDescriptor descriptor;
+  WorkerLoad load;
+  bool linked = false;
+  Time load_at{};  // Time{}: it has said nothing yet
+};
+
+class Observer {
+ public:
+  Observer(const ClusterUrl& url, const std::string& secret);
+  ~Observer();
+
+  std::vector<SeenWorker> workers() const;  // by role and name
+  ServiceState registry() const { return services_.registry->state(); }
+  ServiceState queue() const { return services_.jobs->state(); }
+  // Until every worker of the registry has said something, or the time is up.
+  void wait(std::chrono::milliseconds limit) const;
+
+ private:
+  using Seen = std::map<WorkerId, SeenWorker>;
+  void on_registry(const RegistryEvent& event);
+  void on_message(WorkerId from, std::string_view bytes);
+
+  Services services_;
+  Published<Seen> seen_;
+  std::unique_ptr<Mesh> mesh_;
+};
+
+std::string workers_table(const std::vector<SeenWorker>& workers);
+Json workers_json(const std::vector<SeenWorker>& workers);
+
+}  // namespace cheetah::cluster

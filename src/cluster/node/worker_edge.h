@@ -1,0 +1,50 @@
+#pragma once
+// Does what a worker's core asks for: requests on the engine, pages on the transfer agent, jobs on the queue.
+// Belongs to the node's thread.
+#include <functional>
+#include <memory>
+
+#include "cluster/node/chores.h"
+#include "cluster/node/engine_desk.h"
+#include "cluster/node/job_puller.h"
+#include "cluster/node/page_desk.h"
+
+namespace cheetah::cluster {
+
+class WorkerEdge {
+ public:
+  struct Setting {
+    Engine& engine;
+    TransferAgent& transfer;
+    JobQueue& jobs;
+    GrammarCache& grammars;
+    NodeLoop& loop;
+    KvDescriptor kv;
+    FeedWorker feed;
+  };
+  explicit WorkerEdge(const Setting& setting);
+
+  // All of them but what the node does itself: messages, counts, announcements.
+  void execute(WorkerOutput& output);
+  void warm_up() { engine_.warm_up(); }
+  void want_jobs(int wanted) { puller_.allow(jobs_handled_, wanted); }
+  void poll(Time now) { pages_.poll(now); }
+  void peer_lost(WorkerId peer) { pages_.peer_lost(peer); }
+  WorkerLoad load() const { return engine_.load(); }
+  const PageDesk::Numbers& numbers() const { return pages_.numbers(); }
+
+ private:
+  void execute(const PushJob& push);
+  void deliver(Delivery&& delivery);
+
+  JobQueue& jobs_;
+  NodeLoop& loop_;
+  FeedWorker feed_;
+  uint64_t jobs_handled_ = 0;
+  EngineDesk engine_;
+  PageDesk pages_;
+  JobPuller puller_;
+  Chores chores_;  // last: ends before what its work refers to
+};
+
+}  // namespace cheetah::cluster
