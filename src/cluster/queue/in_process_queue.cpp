@@ -88,6 +88,13 @@ void InProcessJobQueue::extend(DeliveryTag tag) {
   });
 }
 
+std::optional<int64_t> InProcessJobQueue::depth() {
+  return store_->state_.with([](const JobStore::State& state) {
+    return state.service.up ? std::optional(state.book.num_jobs() - state.book.num_in_flight())
+                            : std::nullopt;
+  });
+}
+
 ServiceState InProcessJobQueue::state() const {
   return store_->state_.with([](const JobStore::State& state) { return state.service; });
 }

@@ -40,6 +40,7 @@ class InProcessJobQueue final : public JobQueue {
   void ack(DeliveryTag tag) override;
   void nack(DeliveryTag tag) override;
   void extend(DeliveryTag tag) override;
+  std::optional<int64_t> depth() override;
   ServiceState state() const override;
 
  private:

@@ -51,6 +51,7 @@ struct JobQueueConfig {
   int64_t max_jobs = 10'000;
   int64_t max_bytes = int64_t{1} << 30;
   int64_t max_deliveries = 5;  // then nobody gets it any more: it may be the job that kills workers
+  int64_t replicas = 1;        // servers that keep each job, of a NATS cluster: 1, 3 or 5
 };
 
 // Any thread may call. Only pull() waits, and only as long as it is told.
@@ -74,6 +75,10 @@ class JobQueue {
   virtual void ack(DeliveryTag tag) = 0;     // done, or not wanted any more
   virtual void nack(DeliveryTag tag) = 0;    // somebody else may have it, at once
   virtual void extend(DeliveryTag tag) = 0;  // still at it: the visibility timeout starts again
+
+  // Jobs that nobody has taken yet, as last heard: at most a second old while somebody keeps asking. nullopt:
+  // not known. Never waits.
+  virtual std::optional<int64_t> depth() { return std::nullopt; }
 
   virtual ServiceState state() const = 0;
 };

@@ -20,6 +20,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPushLimit{2000};
 constexpr milliseconds kLongestSleep{250};
+constexpr milliseconds kDepthLife{5000};  // of a number that was heard
 constexpr int64_t kPullLimitMs = 1000;
 constexpr int64_t kHeaderBytes = 1024;  // more than the id and its frame take
 
@@ -82,6 +83,14 @@ std::string NatsJobQueue::consumer_of(int priority) const { return format("prior
 
 ServiceState NatsJobQueue::state() const {
   return standing_.with([](const Standing& standing) { return standing.state; });
+}
+
+std::optional<int64_t> NatsJobQueue::depth() {
+  if (!is_ready()) return std::nullopt;
+  return depth_.with([](Depth& depth) {
+    depth.asked = Clock::now();
+    return depth.asked - depth.heard < kDepthLife ? depth.jobs : std::nullopt;
+  });
 }
 
 bool NatsJobQueue::is_ready() const {
@@ -202,7 +211,9 @@ void NatsJobQueue::take_care() {
     next.state = {false, link.since, link.why};
   }
   if (next.state.up == before.state.up) next.state.since = before.state.since;
+  const bool up = next.state.up;
   standing_.swap_in(next);
+  if (up) measure_depth(Clock::now());
 }
 
 void NatsJobQueue::listen() {

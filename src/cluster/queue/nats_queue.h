@@ -25,6 +25,7 @@ class NatsJobQueue final : public JobQueue {
   void ack(DeliveryTag tag) override;
   void nack(DeliveryTag tag) override;
   void extend(DeliveryTag tag) override;
+  std::optional<int64_t> depth() override;
   ServiceState state() const override;
 
  private:
@@ -51,10 +52,15 @@ class NatsJobQueue final : public JobQueue {
     std::optional<Delivery> delivery;
     bool answered = false;  // false: the server said nothing, so there is no sense in asking on
   };
+  struct Depth {
+    std::optional<int64_t> jobs;
+    Time heard{}, asked{};
+  };
   struct Subscriptions;
 
   void take_care();
   void make_stream();
+  void measure_depth(Time now);
   void listen();
   void expire(Time now);
   bool is_ready() const;
@@ -72,6 +78,7 @@ class NatsJobQueue final : public JobQueue {
   std::atomic<bool> look_again_{false};  // the stream may be gone
   mutable Published<Standing> standing_;
   Published<std::map<DeliveryTag, Out>> out_;
+  Published<Depth> depth_;
   std::unique_ptr<Subscriptions> subscriptions_;  // of the link's thread
   NatsLink::CareId care_;
 };

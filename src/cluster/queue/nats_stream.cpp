@@ -10,6 +10,7 @@ namespace cheetah::cluster {
 namespace {
 
 constexpr int64_t kRequestLimitMs = 2000;
+constexpr std::chrono::milliseconds kDepthInterval{500}, kDepthInterest{5000};
 constexpr int kMostTogether = 100'000;  // deliveries out at once
 
 using Context = std::unique_ptr<jsCtx, void (*)(jsCtx*)>;
@@ -48,6 +49,7 @@ void NatsJobQueue::make_stream() {
   stream.Discard = js_DiscardNew;  // a full queue says so instead of dropping what waits
   stream.MaxMsgs = config_.max_jobs;
   stream.MaxBytes = config_.max_bytes;
+  stream.Replicas = config_.replicas;
   stream.MaxAge = nanoseconds(config_.max_age);
   stream.Duplicates = nanoseconds(std::min(config_.dedup_window, config_.max_age));
   jsErrCode code = jsErrCode(0);
@@ -70,6 +72,32 @@ void NatsJobQueue::make_stream() {
     status = js_AddConsumer(nullptr, made, stream_.c_str(), &consumer, nullptr, &code);
     if (status != NATS_OK) fail(format("the consumer {}", name), status, code);
   }
+}
+
+// Only while somebody asks: it takes a question for each priority.
+void NatsJobQueue::measure_depth(Time now) {
+  const Depth known = depth_.copy();
+  if (now - known.asked > kDepthInterest || now - known.heard < kDepthInterval) return;
+  const NatsLink::Connection connection = link_->connection();
+  jsOptions options;
+  jsOptions_Init(&options);
+  options.Wait = kRequestLimitMs;
+  jsCtx* made = nullptr;
+  if (natsConnection_JetStream(&made, connection.get(), &options) != NATS_OK) return;
+  const Context context(made, jsCtx_Destroy);
+  int64_t jobs = 0;
+  for (int priority = 0; priority < kNumPriorities; ++priority) {
+    jsConsumerInfo* info = nullptr;
+    if (js_GetConsumerInfo(&info, made, stream_.c_str(), consumer_of(priority).c_str(), nullptr, nullptr) !=
+        NATS_OK)
+      return;
+    jobs += static_cast<int64_t>(info->NumPending);
+    jsConsumerInfo_Destroy(info);
+  }
+  depth_.with([&](Depth& depth) {
+    depth.jobs = jobs;
+    depth.heard = now;
+  });
 }
 
 }  // namespace cheetah::cluster

@@ -92,6 +92,14 @@ TEST_P(QueueConformance, AWaitingPullGetsWhatComesAndAnEmptyOneEnds) {
   to->ack(delivery->tag);
 }
 
+TEST_P(QueueConformance, TheDepthIsWhatNobodyHasTaken) {
+  const auto a = world_->join_queue(), b = world_->join_queue();
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(push_patiently(*a, {std::to_string(i), "x", i}), PushResult::kQueued);
+  EXPECT_TRUE(eventually([&] { return b->depth() == 3; }));
+  a->ack(a->pull(kPatience).value().tag);
+  EXPECT_TRUE(eventually([&] { return b->depth() == 2; }));
+}
+
 TEST_P(QueueConformance, AWaitingPullCanBeWoken) {
   const auto queue = world_->join_queue();
   auto waiting = std::async(std::launch::async, [&] { return queue->pull(std::chrono::minutes(5)); });

@@ -22,11 +22,6 @@ class InProcessQueueWorld final : public QueueWorld {
   std::shared_ptr<EventStore> events_ = std::make_shared<EventStore>();
 };
 
-ServiceProcess& shared_nats() {
-  static ServiceProcess server(ServiceProcess::Kind::kNats);
-  return server;
-}
-
 // All worlds share one server and have a cluster each.
 class NatsWorld final : public QueueWorld {
  public:
@@ -44,6 +39,11 @@ class NatsWorld final : public QueueWorld {
 };
 
 }  // namespace
+
+ServiceProcess& shared_nats() {
+  static ServiceProcess server(ServiceProcess::Kind::kNats);
+  return server;
+}
 
 std::unique_ptr<QueueWorld> nats_queue_world(JobQueueConfig config) {
   static int worlds = 0;

@@ -4,6 +4,7 @@
 
 #include "cluster/queue/event_bus.h"
 #include "cluster/queue/job_queue.h"
+#include "cluster/registry/service_fixture.h"
 
 namespace cheetah::cluster {
 
@@ -24,5 +25,8 @@ struct QueueKind {
 
 std::unique_ptr<QueueWorld> in_process_queue_world(JobQueueConfig config);
 std::unique_ptr<QueueWorld> nats_queue_world(JobQueueConfig config);
+
+// One server for all tests of this program.
+ServiceProcess& shared_nats();
 
 }  // namespace cheetah::cluster

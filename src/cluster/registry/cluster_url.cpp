@@ -107,6 +107,13 @@ int64_t seconds_of(std::string_view name, std::string_view value) {
   return *seconds;
 }
 
+int64_t replicas_of(std::string_view value) {
+  const auto replicas = to_integer(value);
+  if (!replicas || (*replicas != 1 && *replicas != 3 && *replicas != 5))
+    refuse(format("queue_replicas={}: expected 1, 3 or 5", printable(value)));
+  return *replicas;
+}
+
 std::string cluster_name_of(std::string_view value) {
   const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
   if (value.empty() || value.size() > 64 || !std::ranges::all_of(value, fits))
@@ -122,6 +129,8 @@ void read_setting(std::string_view name, std::string_view value, ClusterUrl& url
     url.lease_s = seconds_of(name, value);
   } else if (name == "visibility_s") {
     url.visibility_s = seconds_of(name, value);
+  } else if (name == "queue_replicas") {
+    url.queue_replicas = replicas_of(value);
   } else if (name == "ca") {
     url.etcd_login.ca_file = url.nats_login.ca_file = std::string(value);
   } else if (name == "cert") {
@@ -133,9 +142,10 @@ void read_setting(std::string_view name, std::string_view value, ClusterUrl& url
   } else if (name == "nats_creds") {
     url.nats_login.credentials_file = std::string(value);
   } else {
-    refuse(format(
-        "\"{}\" is no setting (cluster, lease_s, visibility_s, ca, cert, key, password_file, nats_creds)",
-        printable(name)));
+    refuse(
+        format("\"{}\" is no setting (cluster, lease_s, visibility_s, queue_replicas, ca, cert, key, "
+               "password_file, nats_creds)",
+               printable(name)));
   }
 }
 
@@ -211,7 +221,8 @@ std::string to_string(const ClusterUrl& url) {
   const ServiceLogin& login = url.etcd_login;
   add("ca", login.ca_file), add("cert", login.certificate_file), add("key", login.key_file);
   add("password_file", login.password_file), add("nats_creds", url.nats_login.credentials_file);
-  return text + format("&lease_s={}&visibility_s={}", url.lease_s, url.visibility_s);
+  return text + format("&lease_s={}&visibility_s={}&queue_replicas={}", url.lease_s, url.visibility_s,
+                       url.queue_replicas);
 }
 
 }  // namespace cheetah::cluster

@@ -63,6 +63,7 @@ TEST(ClusterUrl, WhatCannotBeUsedIsRefusedWithAFormThatWorks) {
                            "etcd://e1?cluster=",
                            "etcd://e1?cluster=a/b",
                            "etcd://e1?lease_s=0",
+                           "etcd://e1?queue_replicas=2",
                            "etcd://e1?what=1",
                            "etcd://e1?lease_s",
                            "etcd://e1?ca=/c",
@@ -75,8 +76,9 @@ TEST(ClusterUrl, WhatCannotBeUsedIsRefusedWithAFormThatWorks) {
 }
 
 TEST(ClusterUrl, ItsTextIsReadAsTheSame) {
-  for (const char* text : {"inproc:", "peers:/a/b", "peers:a,nats://q1,q2:9", "etcd://[::1]:5,h?lease_s=3",
-                           "etcd+tls://u@h,nats://q?password_file=/p&ca=/c&cluster=x&visibility_s=7"}) {
+  for (const char* text :
+       {"inproc:", "peers:/a/b", "peers:a,nats://q1,q2:9", "etcd://[::1]:5,h?lease_s=3",
+        "etcd+tls://u@h,nats://q?password_file=/p&ca=/c&cluster=x&visibility_s=7&queue_replicas=3"}) {
     const ClusterUrl url = parse_cluster_url(text);
     EXPECT_EQ(parse_cluster_url(to_string(url)), url) << to_string(url);
   }

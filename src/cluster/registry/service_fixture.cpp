@@ -81,7 +81,7 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-ServiceProcess::ServiceProcess(Kind kind) : kind_(kind) {
+ServiceProcess::ServiceProcess(Kind kind, ServerTls tls) : kind_(kind), tls_(std::move(tls)) {
   for (int i = 0; i < kMostStarts; ++i) {
     port_ = free_port();
     second_port_ = free_port();
@@ -97,12 +97,20 @@ bool ServiceProcess::is_installed(Kind kind) {
 }
 
 std::vector<std::string> ServiceProcess::arguments() const {
+  const bool secure = !tls_.certificate.empty();
   const std::string data = (folder_.path() / "data").string();
-  if (kind_ == Kind::kNats)
-    return {program_of(kind_), "-a", "127.0.0.1", "-p", std::to_string(port_), "-js", "-sd", data};
-  const std::string client = format("http://127.0.0.1:{}", port_),
-                    peer = format("http://127.0.0.1:{}", second_port_);
-  return {
+  if (kind_ == Kind::kNats) {
+    std::vector<std::string> words = {program_of(kind_),     "-a",  "127.0.0.1", "-p",
+                                      std::to_string(port_), "-js", "-sd",       data};
+    if (secure)
+      for (const std::string& word : {std::string("--tlsverify"), "--tlscert=" + tls_.certificate,
+                                      "--tlskey=" + tls_.key, "--tlscacert=" + tls_.certificate})
+        words.push_back(word);
+    return words;
+  }
+  const std::string client = format("{}://127.0.0.1:{}", secure ? "https" : "http", port_);
+  const std::string peer = format("http://127.0.0.1:{}", second_port_);
+  std::vector<std::string> words = {
       program_of(kind_),
       "--data-dir=" + data,
       "--listen-client-urls=" + client,
@@ -112,6 +120,11 @@ std::vector<std::string> ServiceProcess::arguments() const {
       "--initial-cluster=default=" + peer,
       "--heartbeat-interval=20",  // alone, it elects itself after the time-out: short starts the tests sooner
       "--election-timeout=200"};
+  if (secure)
+    for (const std::string& word : {std::string("--client-cert-auth"), "--cert-file=" + tls_.certificate,
+                                    "--key-file=" + tls_.key, "--trusted-ca-file=" + tls_.certificate})
+      words.push_back(word);
+  return words;
 }
 
 bool ServiceProcess::try_start() {

@@ -35,12 +35,18 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// One etcd or NATS server. Dies with this process, however that ends.
+// PEM files of a server that speaks TLS and asks its clients for the same certificate.
+struct ServerTls {
+  std::string certificate, key;
+};
+
+// One etcd or NATS server. Dies with the thread that starts it, however that ends: start it from the main
+// one.
 class ServiceProcess {
  public:
   enum class Kind : uint8_t { kEtcd, kNats };
 
-  explicit ServiceProcess(Kind kind);  // started; throws Error when it does not come up
+  explicit ServiceProcess(Kind kind, ServerTls tls = {});  // started; throws Error when it does not come up
   ~ServiceProcess();
   ServiceProcess(const ServiceProcess&) = delete;
   ServiceProcess& operator=(const ServiceProcess&) = delete;
@@ -58,6 +64,7 @@ class ServiceProcess {
   bool answers() const;
 
   Kind kind_;
+  ServerTls tls_;
   TemporaryFolder folder_;
   uint16_t port_ = 0, second_port_ = 0;
   int pid_ = -1;

@@ -15,6 +15,7 @@ namespace {
 JobQueueConfig queue_config(const ClusterUrl& url) {
   JobQueueConfig config;
   config.visibility = std::chrono::seconds(url.visibility_s);
+  config.replicas = url.queue_replicas;
   config.max_age = std::max(config.max_age, 4 * config.visibility);
   return config;
 }

@@ -10,7 +10,8 @@
 // A comma starts another host of the same kind, or another service when a scheme stands there. Settings
 // follow
 // '?': cluster (keeps several clusters in one service apart; "default"), ca, cert, key (PEM files for TLS),
-// password_file (etcd, with a user before '@'), nats_creds (a NATS credentials file), lease_s, visibility_s.
+// password_file (etcd, with a user before '@'), nats_creds (a NATS credentials file), lease_s, visibility_s,
+// queue_replicas (servers of a NATS cluster that keep each job: 1, 3 or 5).
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -49,6 +50,7 @@ struct ClusterUrl {
   ServiceLogin etcd_login, nats_login;
   int64_t lease_s = 10;
   int64_t visibility_s = 10;
+  int64_t queue_replicas = 1;
 
   bool operator==(const ClusterUrl&) const = default;
 };
