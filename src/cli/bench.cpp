@@ -7,6 +7,7 @@
 #include "cli/bench_report.h"
 #include "cli/bench_scenario.h"
 #include "cli/bench_serve.h"
+#include "cli/bench_transfer.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
 #include "cli/json_file.h"
@@ -186,10 +187,11 @@ void add_engine(CLI::App& bench, Action& action) {
 }  // namespace
 
 void add_bench(CLI::App& root, Action& action) {
-  auto* command = root.add_subcommand("bench", "Measure the engine, or a running server");
+  auto* command = root.add_subcommand("bench", "Measure the engine, a running server, or KV transfer");
   command->require_subcommand(1);
   add_engine(*command, action);
   add_bench_serve(*command, action);
+  add_bench_transfer(*command, action);
 }
 
 }  // namespace cheetah

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "cluster/transfer/heap_arena.h"
 #include "cluster/transfer/shared_arena.h"
 
 namespace cheetah::cluster {
@@ -20,7 +21,7 @@ using transfer::OwnedFd;
 using transfer::throw_system_error;
 
 constexpr WorkerId kReceiver{1}, kSender{2};
-constexpr int64_t kSlots = 2;
+constexpr int64_t kSlots = 4;
 constexpr Duration kLimit = std::chrono::seconds(60);
 
 struct Pipe {
@@ -107,7 +108,8 @@ void receive_all(const TransferConfig& config, int to_sender, int64_t count) {
 }
 
 double send_all(const TransferConfig& config, int from_receiver, int64_t warmup, int64_t count) {
-  std::vector<std::byte> message(static_cast<size_t>(config.slot_bytes));
+  const transfer::HugeBuffer memory(config.slot_bytes);
+  const std::span message(memory.data(), static_cast<size_t>(config.slot_bytes));
   for (size_t i = 0; i < message.size(); ++i) message[i] = static_cast<std::byte>(i * 2654435761u >> 24);
   const auto agent = make_transfer_agent(config);
   agent->register_memory(message, MemoryKind::kHost);

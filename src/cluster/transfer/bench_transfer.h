@@ -22,13 +22,18 @@ struct TransferBenchResult {
 TransferBenchResult bench_transfer(TransferBackend backend, int64_t message_bytes, int64_t count,
                                    const std::string& ucx_transports = {});
 
-// What UCX's own benchmark reaches between two processes with messages of this size, in GB/s: the best of its
-// put, tag and active-message tests. `why` says why there is no number.
+// What UCX's own benchmark reaches between two processes with messages of this size, in GB/s. It spins on
+// both sides, counts no checksum and asks for no answer.
+struct UcxPerftest {
+  std::string test = "ucp_am_bw";  // as `ucx_perftest -t` names it
+  std::string transports;          // UCX_TLS; empty: what UCX finds
+  int64_t message_bytes = 0;
+  int64_t count = 0;
+};
 struct UcxPerftestResult {
   double gigabytes_per_second = 0;
-  std::string test;
-  std::string why;
+  std::string why;  // there is no number
 };
-UcxPerftestResult run_ucx_perftest(int64_t message_bytes, int64_t count);
+UcxPerftestResult run_ucx_perftest(const UcxPerftest& perftest);
 
 }  // namespace cheetah::cluster

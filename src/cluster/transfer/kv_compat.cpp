@@ -43,7 +43,7 @@ std::string differences(const KvDescriptor& from, const KvDescriptor& to) {
 
 }  // namespace
 
-KvMatch match_kv(const KvDescriptor& from, const KvDescriptor& to) {
+KvComparison match_kv(const KvDescriptor& from, const KvDescriptor& to) {
   if (from == to) return {KvCompatibility::kEqual, {}};
   if (std::string why = other_shape(from, to); !why.empty())
     return {KvCompatibility::kRefuse, std::move(why)};
@@ -100,7 +100,7 @@ std::vector<ReshardPiece> plan_reshard(int32_t num_kv_heads, int32_t tp_src, int
 }
 
 KvTransform::KvTransform(const KvDescriptor& from, const KvDescriptor& to) : from_(from), to_(to) {
-  const KvMatch match = match_kv(from, to);
+  const KvComparison match = match_kv(from, to);
   if (match.verdict == KvCompatibility::kRefuse) throw Error(match.why);
   for (const KvDescriptor* side : {&from, &to})
     if (const std::string why = KvPageLayout::why_not(*side); !why.empty()) throw Error(why);

@@ -11,13 +11,13 @@
 namespace cheetah::cluster {
 
 enum class KvCompatibility : uint8_t { kEqual, kTransform, kRefuse };
-struct KvMatch {
+struct KvComparison {
   KvCompatibility verdict = KvCompatibility::kRefuse;
   std::string why;  // one sentence when not equal
 };
 // Equal: bytes as they are. Transform: the same numbers in another shard, page size, element order or dtype
 // (KvTransform). Refuse: another model or shape, or something nobody has written a transform for.
-KvMatch match_kv(const KvDescriptor& from, const KvDescriptor& to);
+KvComparison match_kv(const KvDescriptor& from, const KvDescriptor& to);
 
 // What travels when numbers are made smaller for the way: the same pages with another dtype. Throws Error for
 // a dtype that a cache cannot have.

@@ -58,24 +58,24 @@ Pages whole_model(const KvDescriptor& kv, int64_t tokens, uint32_t seed) {
   return {pattern_bytes(static_cast<size_t>(KvTransform(one, one).from_bytes(tokens)), seed)};
 }
 
-TEST(KvMatch, EqualPagesMoveAsTheyAre) {
+TEST(KvCompatibility, EqualPagesMoveAsTheyAre) {
   EXPECT_EQ(match_kv(small(), small()).verdict, KvCompatibility::kEqual);
 }
 
-TEST(KvMatch, OtherShardsDtypesOrdersAndPageSizesAreTransformed) {
+TEST(KvCompatibility, OtherShardsDtypesOrdersAndPageSizesAreTransformed) {
   KvDescriptor order = small(), tokens = small();
   order.order = "keys_by_token";
   tokens.page_tokens = 16;
   tokens.page_bytes = 0;
   for (const KvDescriptor& other :
        {shard(small(), 1, 2), with_dtype(small(), DType::kF8E4M3), order, tokens}) {
-    const KvMatch match = match_kv(small(), other);
+    const KvComparison match = match_kv(small(), other);
     EXPECT_EQ(match.verdict, KvCompatibility::kTransform) << match.why;
     EXPECT_FALSE(match.why.empty());
   }
 }
 
-TEST(KvMatch, OtherModelsAndShapesAreRefusedWithAReason) {
+TEST(KvCompatibility, OtherModelsAndShapesAreRefusedWithAReason) {
   std::map<std::string, KvDescriptor> cases;
   for (const char* word : {"model", "layers", "heads", "key", "value", "windows", "dtype", "order",
                            "multiple", "shard", "bytes"})
@@ -94,7 +94,7 @@ TEST(KvMatch, OtherModelsAndShapesAreRefusedWithAReason) {
   cases["shard"].tp_size = 2;
   cases["bytes"].page_bytes += 1;
   for (const auto& [word, other] : cases) {
-    const KvMatch match = match_kv(small(), other);
+    const KvComparison match = match_kv(small(), other);
     EXPECT_EQ(match.verdict, KvCompatibility::kRefuse) << word;
     EXPECT_NE(match.why.find(word), std::string::npos) << match.why;
     EXPECT_THROW(KvTransform(small(), other), Error);

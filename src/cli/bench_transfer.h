@@ -1,0 +1,9 @@
+#pragma once
+#include "cli/command.h"
+
+namespace cheetah {
+
+// cheetah bench transfer, below cheetah bench.
+void add_bench_transfer(CLI::App& bench, Action& action);
+
+}  // namespace cheetah
