@@ -6,7 +6,7 @@
 - a file over 600 lines says why on its first line;
 - a type has a name of its own: two of one name in one namespace would share their functions in the binary;
 - getenv stays in src/cli and in tests (which ask where larger references are), headers start with #pragma once;
-- with --headers COMPILER: every header compiles alone.
+- with --headers COMPILER: every header compiles alone (those that a source includes first do in every build).
 """
 import concurrent.futures
 import os
@@ -132,11 +132,22 @@ def compile_alone(compiler, header):
     return []
 
 
+def is_built_alone(header):
+    """Does a source include it before anything else? Then every build compiles it alone."""
+    name = header.relative_to(SRC).as_posix()
+    for source in (header.with_suffix(".cpp"), header.with_name(header.stem + "_test.cpp")):
+        if source.exists():
+            first = re.search(r'^#include\s+[<"]([^>"]+)[>"]', source.read_text(encoding="utf-8"), re.MULTILINE)
+            if first and first.group(1) == name:
+                return True
+    return False
+
+
 def main():
     problems = [problem for path in sources() for problem in check_file(path)]
     problems += check_types(sources())
     if sys.argv[1:2] == ["--headers"]:
-        headers = [p for p in sources() if p.suffix == ".h" and not is_inline_part(p)]
+        headers = [p for p in sources() if p.suffix == ".h" and not is_inline_part(p) and not is_built_alone(p)]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             for found in pool.map(lambda header: compile_alone(sys.argv[2:], header), headers):
                 problems += found
