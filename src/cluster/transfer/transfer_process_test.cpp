@@ -1,27 +1,17 @@
 // Agents of different processes, one of which dies or stops. The other process is this program again, running
 // only TransferOtherProcess.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <string>
+#include <algorithm>
 
 #include "base/error.h"
-#include "cluster/transfer/shared_arena.h"
 #include "cluster/transfer/transfer_fixture.h"
+#include "cluster/transfer/transfer_other_process.h"
 
 namespace cheetah::cluster {
 namespace {
 
-constexpr const char* kRoleVariable = "CHEETAH_TRANSFER_TEST_ROLE";
-constexpr const char* kBackendVariable = "CHEETAH_TRANSFER_TEST_BACKEND";
-constexpr int kFromParent = 30, kToParent = 31;  // descriptors in the other process
 constexpr int64_t kLargeSlot = 4 << 20;
 constexpr uint32_t kLargeSlots = 6;
 constexpr WorkerId kParent{1}, kChild{2};
@@ -37,29 +27,6 @@ TransferConfig large_config(TransferBackend backend, WorkerId self) {
 }
 
 Time in_a_minute() { return std::chrono::steady_clock::now() + std::chrono::minutes(1); }
-
-void write_line(int fd, const std::string& bytes) {
-  std::string line;
-  for (const char byte : bytes) {
-    std::array<char, 3> hex;
-    std::snprintf(hex.data(), hex.size(), "%02x", static_cast<unsigned char>(byte));
-    line += hex.data();
-  }
-  line += '\n';
-  ASSERT_EQ(::write(fd, line.data(), line.size()), static_cast<ssize_t>(line.size()));
-}
-
-std::string read_line(int fd) {
-  std::string bytes;
-  for (std::string digits;;) {
-    char next;
-    if (::read(fd, &next, 1) != 1 || next == '\n') return bytes;
-    digits += next;
-    if (digits.size() < 2) continue;
-    bytes += static_cast<char>(std::stoi(digits, nullptr, 16));
-    digits.clear();
-  }
-}
 
 // ---- The other process ----
 
@@ -98,46 +65,6 @@ TEST(TransferOtherProcess, Runs) {
 
 // ---- This process ----
 
-class OtherProcess {
- public:
-  OtherProcess(const char* role, TransferBackend backend) {
-    std::array<int, 2> down, up;
-    EXPECT_EQ(::pipe2(down.data(), O_CLOEXEC), 0);
-    EXPECT_EQ(::pipe2(up.data(), O_CLOEXEC), 0);
-    to_ = transfer::OwnedFd(down[1]);
-    from_ = transfer::OwnedFd(up[0]);
-    const transfer::OwnedFd theirs_in(down[0]), theirs_out(up[1]);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, theirs_in.get(), kFromParent);
-    ::posix_spawn_file_actions_adddup2(&actions, theirs_out.get(), kToParent);
-    ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    ::setenv(kRoleVariable, role, 1);
-    ::setenv(kBackendVariable, name_of(backend), 1);
-    std::string self = "/proc/self/exe", filter = "--gtest_filter=TransferOtherProcess.Runs";
-    std::array<char*, 3> arguments{self.data(), filter.data(), nullptr};
-    EXPECT_EQ(::posix_spawn(&pid_, self.c_str(), &actions, nullptr, arguments.data(), environ), 0);
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::unsetenv(kRoleVariable);
-    ::unsetenv(kBackendVariable);
-  }
-  ~OtherProcess() { kill(); }
-
-  void kill() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    pid_ = 0;
-  }
-  void send(int signal) const { ::kill(pid_, signal); }
-  void tell(const std::string& bytes) const { write_line(to_.get(), bytes); }
-  std::string ask() const { return read_line(from_.get()); }
-
- private:
-  transfer::OwnedFd to_, from_;
-  pid_t pid_ = 0;
-};
-
 class TransferProcesses : public testing::TestWithParam<TransferBackend> {
  protected:
   static bool all_free(TestAgent& agent) {
@@ -154,7 +81,7 @@ class TransferProcesses : public testing::TestWithParam<TransferBackend> {
 TEST_P(TransferProcesses, SlabsOfAnotherProcessArriveAndItsDeathFreesWhatItHeld) {
   TestAgent agent(large_config(GetParam(), kParent));
   auto reserved = agent->reserve(kKey, kLargeSlots, in_a_minute());
-  OtherProcess sender("sender", GetParam());
+  OtherProcess sender("TransferOtherProcess.Runs", "sender", GetParam());
   sender.tell(agent->describe());
   sender.tell(reserved->ticket);
   const auto* arrived = agent.await<SlabArrived>();
@@ -171,7 +98,7 @@ TEST_P(TransferProcesses, SlabsOfAnotherProcessArriveAndItsDeathFreesWhatItHeld)
 TEST_P(TransferProcesses, AStoppedSenderKeepsItsSlotInQuarantineAtMostUntilItDies) {
   TestAgent agent(large_config(GetParam(), kParent));
   for (int round = 0; round < 2; ++round) {
-    OtherProcess sender("sender", GetParam());
+    OtherProcess sender("TransferOtherProcess.Runs", "sender", GetParam());
     sender.tell(agent->describe());
     const auto reserved = agent->reserve(kKey, kLargeSlots, in_a_minute());
     ASSERT_TRUE(reserved);
@@ -197,7 +124,7 @@ TEST_P(TransferProcesses, AStoppedSenderKeepsItsSlotInQuarantineAtMostUntilItDie
 }
 
 TEST_P(TransferProcesses, PushesToAReceiverThatIsKilledEnd) {
-  OtherProcess receiver("receiver", GetParam());
+  OtherProcess receiver("TransferOtherProcess.Runs", "receiver", GetParam());
   const std::string description = receiver.ask(), ticket = receiver.ask();
   TestAgent agent(large_config(GetParam(), kParent));
   agent->add_peer(kChild, description);
