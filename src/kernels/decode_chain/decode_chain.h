@@ -55,7 +55,7 @@ std::string why_no_chain(const ChainModel& model, const DeviceInfo& device);
 // Owns the kernel's buffers and its list of operations. One step at a time, all on one stream.
 class DecodeChain {
  public:
-  static constexpr int64_t kMaxRows = 16;
+  static constexpr int64_t kMaxRows = 8;
 
   DecodeChain(const ChainModel& model, DeviceMemory& memory, Stream& stream);
   ~DecodeChain();

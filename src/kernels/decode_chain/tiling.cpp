@@ -1,32 +1,55 @@
 #include "kernels/decode_chain/decode_chain.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/format.h"
 #include "kernels/decode_chain/cuda/chain_ops.h"
 
 namespace cheetah::gpu {
 
-// The tallest pile of rows any block gets decides; of equal ones the one with fewer, larger tiles.
+namespace {
+
+constexpr int kWarps = chain::kConsumerWarps;
+
+// Warps that share a row's inner dimension.
+int ways_of(int64_t rows, bool gated) {
+  constexpr int kMaxWays = 4;
+  const auto groups = static_cast<int>(rows / 16);
+  return gated || groups == 0 ? 1 : std::min(kMaxWays, kWarps / groups);
+}
+
+// How many of the warps have something to multiply.
+int busy_warps(int64_t rows, bool gated) {
+  return gated ? kWarps : static_cast<int>(rows / 16) * ways_of(rows, gated);
+}
+
+}  // namespace
+
+// The tallest pile of rows any block gets decides. Of piles within a twentieth of the lowest, those that keep
+// most warps busy: a wide head in tiles of 16 rows would leave half of them idle. Then the lowest, in few
+// large tiles.
 ChainTiling tile_product(int64_t outputs, bool gated, int num_multiprocessors) {
-  const int64_t step = gated ? 8 : 16, per_box = gated ? 2 : 1;  // boxes of outputs a tile
-  ChainTiling best;
-  int64_t best_rows = 0;
-  for (int64_t rows = step; rows <= (gated ? 56 : 64); rows += step) {  // four boxes fit a stage
-    const int64_t tiles = (outputs + rows * per_box - 1) / (rows * per_box);
-    const int64_t highest = (tiles + num_multiprocessors - 1) / num_multiprocessors * rows;
-    if (best_rows != 0 && highest > best_rows) continue;
-    best_rows = highest;
-    best.box_rows = static_cast<int>(rows);
-    best.tiles = tiles;
-  }
-  best.boxes_per_tile = gated ? 4 : 1;
-  best.boxes_per_stage =
-      gated ? 1 : std::min(chain::kMaxWBoxes, chain::kStageWeightBytes / (best.box_rows * 128));
-  constexpr int kWarps = chain::kConsumerWarps, kMaxWays = 4;
-  const int groups = best.box_rows / 16;
-  best.k_ways = gated || groups == 0 ? 1 : kWarps / groups < kMaxWays ? kWarps / groups : kMaxWays;
-  return best;
+  const int64_t step = gated ? 8 : 16, most = gated ? 56 : 64,
+                per_box = gated ? 2 : 1;  // boxes of outputs a tile
+  const auto tiles_of = [&](int64_t rows) { return (outputs + rows * per_box - 1) / (rows * per_box); };
+  const auto pile_of = [&](int64_t rows) {
+    return (tiles_of(rows) + num_multiprocessors - 1) / num_multiprocessors * rows;
+  };
+  int64_t lowest = pile_of(step), best = step;
+  for (int64_t rows = step; rows <= most; rows += step) lowest = std::min(lowest, pile_of(rows));
+  const auto worth = [&](int64_t rows) {
+    return std::tuple(pile_of(rows) * 20 <= lowest * 21, busy_warps(rows, gated), -pile_of(rows), rows);
+  };
+  for (int64_t rows = step; rows <= most; rows += step)  // four boxes of a gated tile fit a stage
+    if (worth(rows) > worth(best)) best = rows;
+  return {
+      .box_rows = static_cast<int>(best),
+      .boxes_per_tile = gated ? 4 : 1,
+      .boxes_per_stage =
+          gated ? 1 : std::min(chain::kMaxWBoxes, chain::kStageWeightBytes / (static_cast<int>(best) * 128)),
+      .k_ways = ways_of(best, gated),
+      .tiles = tiles_of(best)};
 }
 
 namespace {

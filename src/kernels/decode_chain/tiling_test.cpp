@@ -22,6 +22,9 @@ TEST(ChainTiling, TheProductsOfAn8bModelFillTheCardInOneWave) {
   const ChainTiling gate_up = tile_product(14336, true, kH200);
   EXPECT_EQ(gate_up.box_rows, 56);
   EXPECT_EQ(gate_up.tiles, 128);
+  const ChainTiling head = tile_product(128256, false, kH200);
+  EXPECT_EQ(head.box_rows, 32) << "not 16, though that pile is a sixtieth lower: half of the warps would idle";
+  EXPECT_EQ(head.boxes_per_stage, 7);
 }
 
 TEST(ChainTiling, TilesCoverEveryOutputAndFitAStage) {

@@ -69,6 +69,21 @@ __device__ void compute(const Params& p, const R& ring, float* parts, S& shared)
   if (threadIdx.x == 0 && add_acquire_release(p.arrivals) + 1 == end) *p.arrivals_before = end;
 }
 
+// The warps that do not compute.
+template <int kTokens, class R, class S>
+__device__ void bring(const Params& p, const R& ring, S& shared) {
+  const int warp = threadIdx.x / 32;
+  const bool leads = threadIdx.x % 32 == 0;
+  if (warp == kWeightWarp) {  // weights do not depend on the kernels before
+    if (leads) stream_weights(p, ring);
+    return;
+  }
+  ptx::wait_for_dependencies();
+  if (warp == kRowWarp && leads) stream_rows(p, ring, &shared.begun);
+  if (warp == kWatchWarp)
+    watch<kTokens>(p, __ldcg(p.arrivals_before), shared.inverse_rms, &shared.begun, &shared.watched);
+}
+
 template <int kRows, bool kFp8, int kDim>
 __global__ void __launch_bounds__(kThreads, 1) decode_chain(const Params p) {
   using R = Ring<kRows, kFp8>;
@@ -88,18 +103,13 @@ __global__ void __launch_bounds__(kThreads, 1) decode_chain(const Params p) {
     ptx::fence_barrier_init();
   }
   __syncthreads();
-  const int warp = threadIdx.x / 32;
-  if (warp == kWeightWarp) {  // weights do not depend on the kernels before
-    if (threadIdx.x % 32 == 0) stream_weights(p, ring);
-    return;
+  if (threadIdx.x >= kConsumerWarps * 32) {
+    ptx::give_registers<56>();
+    return bring<kTokens>(p, ring, shared);
   }
+  ptx::take_registers<224>();
   ptx::wait_for_dependencies();
-  if (warp == kRowWarp) {
-    if (threadIdx.x % 32 == 0) stream_rows(p, ring, &shared.begun);
-    return;
-  }
   const unsigned base = __ldcg(p.arrivals_before);
-  if (warp == kWatchWarp) return watch<kTokens>(p, base, shared.inverse_rms, &shared.begun, &shared.watched);
   if (threadIdx.x == 0) shared.base = base;
   for (int at = threadIdx.x; at < p.rows * (kDim / 2); at += kConsumerWarps * 32) {
     float sine, cosine;
@@ -125,10 +135,9 @@ void launch_kernel(const Params& params, Stream& stream) {
 
 template <bool kFp8, int kDim>
 void launch_rows(const Params& params, Stream& stream) {
-  static_assert(kRowBoxes.size() == 3);
+  static_assert(kRowBoxes.size() == 2);
   if (params.rows <= kRowBoxes[0]) return launch_kernel<kRowBoxes[0], kFp8, kDim>(params, stream);
-  if (params.rows <= kRowBoxes[1]) return launch_kernel<kRowBoxes[1], kFp8, kDim>(params, stream);
-  launch_kernel<kRowBoxes[2], kFp8, kDim>(params, stream);
+  launch_kernel<kRowBoxes[1], kFp8, kDim>(params, stream);
 }
 
 }  // namespace

@@ -8,7 +8,9 @@
 
 namespace cheetah::gpu::chain {
 
-inline constexpr int kUnit = 16;  // tokens
+inline constexpr int kUnit = 16;       // tokens
+inline constexpr int kLeastUnits = 2;  // a share
+inline constexpr int kPrefetched = 4;  // units a warp asks for before it knows its queries
 inline constexpr int kMaxGroup = 8;
 
 // A share of one sequence's tokens for one key head.
@@ -31,7 +33,7 @@ __device__ inline Share share_of(const Params& p, const Op& op, int item) {
   share.pages = p.pages + entry.w;
   share.first_token = op.window > 0 ? max(0, share.context - op.window) : 0;
   const int first = share.first_token / kUnit, units = (share.context + kUnit - 1) / kUnit - first;
-  const int each = max(4, (units + p.splits - 1) / p.splits);
+  const int each = max(kLeastUnits, (units + p.splits - 1) / p.splits);
   share.num_shares = (units + each - 1) / each;
   share.begin = first + share.split * each;
   share.end = min(share.begin + each, first + units);
@@ -92,6 +94,20 @@ struct Attention {
 #pragma unroll
       for (int j = 0; j < kValueChunks; ++j)
         values[i][j] = cached ? __ldcs(row + line() * kValueChunks + j) : uint4{};
+    }
+  }
+
+  // Asks the second-level cache for a unit that the registers have no room for yet: a lane a line of each.
+  __device__ void prefetch_unit(const Share& share, int unit) const {
+    constexpr int kLines = kDim * 2 / 128;  // of a token
+    if (unit >= share.end) return;
+#pragma unroll
+    for (int n = 0; n < kUnit * kLines / 32; ++n) {
+      const int i = n * 32 + static_cast<int>(threadIdx.x % 32), token = unit * kUnit + i / kLines;
+      if (!is_cached(share, token)) continue;
+      const int64_t at = cache_row(share, token) + i % kLines * 64;
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(op.keys + at));
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(op.values + at));
     }
   }
 
@@ -384,6 +400,8 @@ __device__ void attend(const Params& p, const Op& op, const float2* turns, float
       attention.load_keys(share, unit);
       attention.load_values(share, unit);
     }
+    for (int ahead = 1; ahead < kPrefetched; ++ahead)
+      attention.prefetch_unit(share, unit + ahead * kConsumerWarps);
     wait();
     if (share.begin >= share.end) continue;
     attention.read_units(share);

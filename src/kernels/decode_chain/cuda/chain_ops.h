@@ -8,9 +8,9 @@
 
 namespace cheetah::gpu::chain {
 
-inline constexpr std::array kRowBoxes = {1, 8, 16};  // rows of x a copy moves: the kernel's shapes
+inline constexpr std::array kRowBoxes = {1, 8};  // rows of x a copy moves: the kernel's shapes
 inline constexpr int kConsumerWarps = 8;
-inline constexpr int kThreads = (kConsumerWarps + 3) * 32;  // and the producers of W and of x, and a watcher
+inline constexpr int kThreads = (kConsumerWarps + 4) * 32;  // and a group: producers of W and of x, a watcher
 inline constexpr int kStageWeightBytes = 28 << 10;
 inline constexpr int kMaxWBoxes = 8;         // a stage
 inline constexpr int kPartPitch = 68;        // floats between tokens of partial sums: no bank twice

@@ -20,17 +20,26 @@ __device__ inline uint4 piece(const unsigned char* box, int row, int chunk) {
   return *reinterpret_cast<const uint4*>(line + ((chunk ^ turn) << 4));
 }
 
+// Of 16 rows of W and the tokens, in two halves of the inner dimension: products that do not wait for each
+// other.
+template <int kTokens>
+struct Sums {
+  float of_half[2][kTokens / 8][4] = {};
+
+  __device__ float at(int j, int e) const { return of_half[0][j][e] + of_half[1][j][e]; }
+};
+
 // Rows of x are BF16, and F16 where W is FP8: the device widens FP8 to F16 in one instruction.
 //
 // sums += 16 rows from `row` of a box of W times the tokens' numbers in its boxes of x. Neighbouring threads
 // take every other piece of a row: with the rows' swizzle no bank is asked twice.
 template <class R, bool kFp8, int kTokens>
-__device__ void multiply_box(float (&sums)[kTokens / 8][4], const unsigned char* w, int row,
-                             const unsigned char* x) {
+__device__ void multiply_box(Sums<kTokens>& both, const unsigned char* w, int row, const unsigned char* x) {
   const int lane = threadIdx.x % 32, line = lane / 4, quarter = lane % 4;
   const auto token = [&](int j) { return R::kXBoxBytes == 128 ? 0 : j * 8 + line; };  // one row: all read it
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
+    auto& sums = both.of_half[half];
     const int chunk = quarter * 2 + half;
     const uint4 low = piece(w, row + line, chunk), high = piece(w, row + line + 8, chunk);
     const uint32_t low_words[4] = {low.x, low.y, low.z, low.w},
@@ -68,8 +77,7 @@ __device__ void multiply_box(float (&sums)[kTokens / 8][4], const unsigned char*
 // Partial sums go to parts[chunk][token][row]: chunk is the box of a gated tile, or which share of the inner
 // dimension was added up.
 template <int kTokens>
-__device__ void put_sums(const float (&sums)[kTokens / 8][4], float* parts, int row_of_tile, int box_rows,
-                         int way) {
+__device__ void put_sums(const Sums<kTokens>& sums, float* parts, int row_of_tile, int box_rows, int way) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -78,8 +86,8 @@ __device__ void put_sums(const float (&sums)[kTokens / 8][4], float* parts, int 
 #pragma unroll
     for (int j = 0; j < kTokens / 8; ++j) {
       const int token = j * 8 + (lane % 4) * 2;
-      to[token * kPartPitch] = sums[j][half * 2];
-      to[(token + 1) * kPartPitch] = sums[j][half * 2 + 1];
+      to[token * kPartPitch] = sums.at(j, half * 2);
+      to[(token + 1) * kPartPitch] = sums.at(j, half * 2 + 1);
     }
   }
 }
@@ -88,7 +96,7 @@ __device__ void put_sums(const float (&sums)[kTokens / 8][4], float* parts, int 
 template <int kTokens, bool kFp8, class R>
 __device__ void multiply_gated(const Op& op, const R& ring, int& i, float* parts) {
   const int warp = threadIdx.x / 32, groups = op.box_rows / 4;
-  float sums[2][kTokens / 8][4] = {};
+  Sums<kTokens> sums[2];
   for (int k = 0; k < op.k_boxes; ++k, ++i) {
     ptx::barrier_wait(&ring.x_full[i % R::kStages], R::parity(i));
     ptx::barrier_wait(&ring.w_full[i % R::kStages], R::parity(i));
@@ -110,7 +118,7 @@ template <int kTokens, bool kFp8, class R>
 __device__ void multiply_plain(const Op& op, const R& ring, int& i, float* parts) {
   const int warp = threadIdx.x / 32, group = warp / op.k_ways, way = warp % op.k_ways;
   const bool works = group * 16 < op.box_rows;
-  float sums[kTokens / 8][4] = {};
+  Sums<kTokens> sums;
   for (int k = 0; k < op.k_boxes; k += op.boxes_per_stage, ++i) {
     ptx::barrier_wait(&ring.x_full[i % R::kStages], R::parity(i));
     ptx::barrier_wait(&ring.w_full[i % R::kStages], R::parity(i));
