@@ -62,10 +62,30 @@ Degradation degradation_of(const AdmissionRequest& request, const QosConfig& qos
   return lighter;
 }
 
+// The urgent overtake the others: a request waits only for the work of classes as urgent as its own.
+Prediction for_class(Prediction prediction, int class_index, const AdmissionState& state) {
+  const Shares& shares = state.shares;
+  const auto measured = state.ttft_ratios.find(shares.name(class_index));
+  // A model that is wrong by more than this is not corrected but distrusted.
+  const double correction =
+      measured == state.ttft_ratios.end() ? 1 : std::clamp(measured->second.value_or(1), 0.25, 4.0);
+  const double wait_ms = prediction.wait_ms * shares.share_ahead_of(class_index);
+  prediction.model_ttft_ms = prediction.ttft_ms + wait_ms - prediction.wait_ms;
+  prediction.ttft_ms = correction * prediction.model_ttft_ms;
+  prediction.wait_ms = correction * wait_ms;
+  return prediction;
+}
+
 Judged predict_and_judge(const ClusterView& view, const AdmissionRequest& request, const QosConfig& qos,
-                         const RoutingConfig& routing, const Estimates& estimates) {
-  const QosClass& qos_class = qos.classes.at(static_cast<size_t>(request.class_index));
-  Judged judged{.prediction = predict(view, request.route, routing, estimates)};
+                         const RoutingConfig& routing, const AdmissionState& state) {
+  QosClass qos_class = qos.classes.at(static_cast<size_t>(request.class_index));
+  // What is reserved is its own: within it a class is not refused for how busy others make the cluster.
+  const int64_t after = state.shares.in_use(request.class_index) + request.route.choices;
+  if (after <= state.shares.reserved(request.class_index)) qos_class.reject_early = false;
+  const auto predicted = [&](const RouteRequest& route) {
+    return for_class(predict(view, route, routing, state.estimates), request.class_index, state);
+  };
+  Judged judged{.prediction = predicted(request.route)};
   judged.reason = qos.enabled                  ? judge(judged.prediction, qos_class, qos)
                   : judged.prediction.possible ? RejectReason::kNone
                                                : RejectReason::kNoWorker;
@@ -75,7 +95,7 @@ Judged predict_and_judge(const ClusterView& view, const AdmissionRequest& reques
   RouteRequest lighter = request.route;
   const Degradation degradation = degradation_of(request, qos);
   if (degradation.no_remote_prefill) lighter.allow_remote_prefill = false;
-  const Prediction prediction = predict(view, lighter, routing, estimates);
+  const Prediction prediction = predicted(lighter);
   if (judge(prediction, qos_class, qos, qos.degraded_slo_factor) != RejectReason::kNone) return judged;
   return {.verdict = Verdict::kDegrade, .prediction = prediction, .degradation = degradation};
 }
@@ -130,7 +150,8 @@ RejectReason judge(const Prediction& prediction, const QosClass& qos_class, cons
 AdmissionDecision admit(const ClusterView& view, const AdmissionRequest& request, const QosConfig& qos,
                         const RoutingConfig& routing, Time now, AdmissionState& state) {
   const QosClass& qos_class = qos.classes.at(static_cast<size_t>(request.class_index));
-  const Judged judged = predict_and_judge(view, request, qos, routing, state.estimates);
+  state.shares.resize(cluster_places(view, qos));
+  const Judged judged = predict_and_judge(view, request, qos, routing, state);
   AdmissionDecision decision{
       .qos_class = qos_class.name, .degradation = judged.degradation, .prediction = judged.prediction};
   if (judged.verdict == Verdict::kReject) {
@@ -141,7 +162,6 @@ AdmissionDecision admit(const ClusterView& view, const AdmissionRequest& request
   }
   decision.verdict = judged.verdict;
   if (!qos.enabled) return decision;
-  state.shares.resize(cluster_places(view, qos));
   ShareAnswer share = state.shares.ask(request.class_index, request.route.choices);
   if (!share.granted)
     return reject(std::move(decision), RejectReason::kShare, retry_after_s(judged.prediction, qos_class));
@@ -158,6 +178,12 @@ AdmissionDecision admit(const ClusterView& view, const AdmissionRequest& request
   decision.quota_tokens = charged;
   decision.give_back = std::move(share.give_back);
   return decision;
+}
+
+void first_token_came(const AdmissionDecision& decision, double ttft_ms, const QosConfig& qos,
+                      AdmissionState& state) {
+  if (decision.prediction.model_ttft_ms <= 0) return;
+  state.ttft_ratios[decision.qos_class].add(ttft_ms / decision.prediction.model_ttft_ms, qos.ema_alpha);
 }
 
 void finish(const std::string& tenant, const AdmissionDecision& decision, int64_t unused_tokens,

@@ -2,6 +2,7 @@
 // Accept, accept less, or refuse at once: a quick "busy" is better than an answer that comes too late and
 // that made others late. Decided before any work is done for the request.
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -68,6 +69,7 @@ struct AdmissionState {
   Quotas quotas;
   Breaker prefill_breaker, decode_breaker;
   Estimates estimates;
+  std::map<std::string, HighEma> ttft_ratios;  // by class: measured by predicted, what the model leaves out
 };
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
@@ -79,6 +81,9 @@ AdmissionDecision admit(const ClusterView& view, const AdmissionRequest& request
 // When a request ends: its places, and the tokens it was charged for but did not use.
 void finish(const std::string& tenant, const AdmissionDecision& decision, int64_t unused_tokens,
             const QosConfig& qos, AdmissionState& state);
+// When the first token of an accepted request came.
+void first_token_came(const AdmissionDecision& decision, double ttft_ms, const QosConfig& qos,
+                      AdmissionState& state);
 int64_t cluster_places(const ClusterView& view, const QosConfig& qos);  // to run and to wait in
 // By the prediction alone; kNone: within its targets. `factor` loosens them.
 RejectReason judge(const Prediction& prediction, const QosClass& qos_class, const QosConfig& qos,

@@ -64,6 +64,19 @@ TEST_F(Admission, RefusesEarlyWhatWillBeLateUnlessItsClassWaits) {
   EXPECT_EQ(state.shares.in_use(1), 0);
 }
 
+TEST_F(Admission, TheUrgentDoNotWaitForOthers) {
+  qos.classes[0].reject_early = true;
+  qos.classes[0].ttft_slo_ms = 300;
+  for (int i = 0; i < 9; ++i) ASSERT_EQ(ask(1).verdict, Verdict::kAccept);
+  ASSERT_EQ(ask(0).verdict, Verdict::kAccept);
+  for (WorkerView& w : view.workers)
+    w.load.prefill_tokens = 5000, w.load.running = 16, w.load.decode_tokens = 10'000;
+  EXPECT_EQ(ask(1).verdict, Verdict::kReject);
+  const AdmissionDecision premium = ask(0);
+  EXPECT_EQ(premium.verdict, Verdict::kAccept) << name_of(premium.reason);
+  EXPECT_LT(premium.prediction.wait_ms, 100);  // a tenth of what is in use is as urgent
+}
+
 TEST_F(Admission, WhatWouldBeLateOnAnIdleClusterIsNotRefusedForThat) {
   EXPECT_EQ(ask(1, 20'000).verdict, Verdict::kAccept);  // two seconds of work with a target of 300 ms
   for (WorkerView& w : view.workers) w.load.prefill_tokens = 1000;
@@ -98,7 +111,7 @@ TEST_F(Admission, PredictsTheStepTimeOfTheGrownBatch) {
 
 TEST_F(Admission, LearnsWhatThePredictionLeavesOut) {
   const double before = ask(1).prediction.ttft_ms;
-  for (int i = 0; i < 50; ++i) state.estimates.ttft_ratio.add(2, 0.2);
+  for (int i = 0; i < 50; ++i) state.ttft_ratios["free"].add(2, 0.2);
   EXPECT_NEAR(ask(1).prediction.ttft_ms, 2 * before, 1e-6);
 }
 
@@ -235,8 +248,10 @@ TEST(AdmissionProperties, AreMonotone) {
       w.load.running = *rc::gen::inRange(0, 20);
       w.load.decode_tokens = *rc::gen::inRange(0, 5000);
     }
-    const int64_t prompt = *rc::gen::inRange(1, 3000);
-    const RoutingConfig routing;
+    const int64_t prompt = *rc::gen::inRange(17, 3000);  // up to a page they stay local
+    RoutingConfig routing;
+    routing.cost.interference = routing.cost.margin_ms =
+        0;  // else the way with the longer time may be preferred
     const Prediction before = predict(view, prompt_of(prompt), routing, {});
     const Prediction longer = predict(view, prompt_of(prompt + *rc::gen::inRange(0, 500)), routing, {});
     RC_ASSERT(longer.ttft_ms >= before.ttft_ms);

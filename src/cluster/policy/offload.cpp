@@ -106,23 +106,36 @@ double offload_score(const OffloadInputs& inputs, const std::vector<OffloadRule>
   return score;
 }
 
-OffloadAnswer decide_prefill(const ClusterView& view, const WorkerView& decode, const RouteRequest& request,
-                             const RoutingConfig& config, WorthTable& worth) {
-  if (const auto why = obstacle(view, decode, request, config)) return local(*why);
+OffloadAnswer decide_by_policy(const ClusterView& view, const WorkerView& decode, const RouteRequest& request,
+                               const RoutingConfig& config) {
+  const auto with_local_times = [&](OffloadAnswer answer) {
+    answer.local_ms = local_ttft_ms(decode, request, config.cost);
+    if (answer.mode == PrefillMode::kLocal) answer.wait_ms = local_wait_ms(decode, request, config.cost);
+    return answer;
+  };
+  if (const auto why = obstacle(view, decode, request, config)) return with_local_times(local(*why));
   const auto prefill = best_remote(view, decode, request, config);
-  if (!prefill) return local(PrefillReason::kNoPrefillWorker);
+  if (!prefill) return with_local_times(local(PrefillReason::kNoPrefillWorker));
   const OffloadInputs inputs = inputs_of(view, decode, request, config);
   OffloadAnswer answer = by_policy(decode, request, config, inputs, prefill->ttft_ms);
   answer.remote_ms = prefill->ttft_ms;
+  answer.prefill_worker = prefill->worker;
+  answer.wait_ms = prefill->wait_ms;
+  return with_local_times(std::move(answer));
+}
+
+OffloadAnswer decide_prefill(const ClusterView& view, const WorkerView& decode, const RouteRequest& request,
+                             const RoutingConfig& config, WorthTable& worth) {
+  OffloadAnswer answer = decide_by_policy(view, decode, request, config);
   if (answer.mode == PrefillMode::kRemote && config.offload_policy != OffloadPolicy::kAlways) {
-    const WorthAnswer measured = worth.ask(inputs.effective_tokens, config.worth);
+    const WorthAnswer measured = worth.ask(effective_tokens(request, decode.descriptor.id), config.worth);
     if (!measured.disaggregate) answer.mode = PrefillMode::kLocal;
     if (measured.exploring)
       answer.reason = PrefillReason::kExploring;
     else if (!measured.disaggregate)
       answer.reason = PrefillReason::kMeasuredLoss;
   }
-  if (answer.mode == PrefillMode::kRemote) answer.prefill_worker = prefill->worker;
+  if (answer.mode == PrefillMode::kLocal) answer.prefill_worker.reset();
   return answer;
 }
 

@@ -11,6 +11,8 @@ struct OffloadAnswer {
   PrefillReason reason = PrefillReason::kNotAsked;
   std::optional<WorkerId> prefill_worker = {};
   double local_ms = 0, remote_ms = 0, score = 0;
+  double wait_ms = 0;  // of the way chosen
+  double ttft_ms() const { return mode == PrefillMode::kRemote ? remote_ms : local_ms; }
 };
 
 struct OffloadInputs {
@@ -24,6 +26,11 @@ struct OffloadInputs {
 
 OffloadAnswer threshold_offload(const OffloadInputs& inputs, const ThresholdOffload& config);  // P1
 double offload_score(const OffloadInputs& inputs, const std::vector<OffloadRule>& rules);      // P4
+
+// By the policy alone, without what was measured: a function of its arguments. local_ms, remote_ms and
+// wait_ms are set where they apply.
+OffloadAnswer decide_by_policy(const ClusterView& view, const WorkerView& decode, const RouteRequest& request,
+                               const RoutingConfig& config);
 
 OffloadAnswer decide_prefill(const ClusterView& view, const WorkerView& decode, const RouteRequest& request,
                              const RoutingConfig& config, WorthTable& worth);

@@ -149,12 +149,8 @@ Admission PolicyRouting::admit(const RouteQuestion& question) {
     const int64_t cap = decision.degradation.max_output;
     answer.max_tokens = cap > 0 ? cap : client.request.max_tokens;
   }
-  const double ratio = std::clamp(admission_.estimates.ttft_ratio.value_or(1), 0.25, 4.0);
-  const double model_ttft_ms = decision.prediction.ttft_ms / ratio;
-  admitted_[client.uid] = {.tenant = client.tenant,
-                           .qos_class = decision.qos_class,
-                           .decision = std::move(decision),
-                           .model_ttft_ms = model_ttft_ms};
+  admitted_[client.uid] = {
+      .tenant = client.tenant, .qos_class = decision.qos_class, .decision = std::move(decision)};
   return answer;
 }
 
@@ -214,8 +210,8 @@ void PolicyRouting::observe(const Outcome& outcome, Time now) {
   }
   if (found == admitted_.end()) return;
   // A request that moved took longer for reasons the prediction cannot know.
-  if (outcome.completed && each > 0 && outcome.attempts == 1 && found->second.model_ttft_ms > 0)
-    admission_.estimates.ttft_ratio.add(ttft_ms / found->second.model_ttft_ms, alpha);
+  if (outcome.completed && each > 0 && outcome.attempts == 1)
+    first_token_came(found->second.decision, ttft_ms, config_.qos, admission_);
   const int64_t used = static_cast<int64_t>(outcome.client.request.prompt.size()) + outcome.generated;
   finish(found->second.tenant, found->second.decision, found->second.decision.quota_tokens - used,
          config_.qos, admission_);

@@ -50,7 +50,6 @@ class PolicyRouting : public Routing {
   struct Admitted {
     std::string tenant, qos_class;
     AdmissionDecision decision;
-    double model_ttft_ms = 0;  // before it was corrected by what was measured
   };
   ClusterView view_of(const RouteQuestion& question);
   RouteRequest request_of(const RouteQuestion& question) const;

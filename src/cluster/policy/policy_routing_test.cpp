@@ -110,7 +110,7 @@ TEST_F(PolicyRoutingTest, LearnsFromWhatItObserves) {
   routing.route(question());
   routing.observe(done(), now);
   // Predicted: 320 tokens at 100 us and a step of 10 ms; it took 84 ms.
-  EXPECT_NEAR(routing.admission().estimates.ttft_ratio.value_or(0), 2, 1e-9);
+  EXPECT_NEAR(routing.admission().ttft_ratios.at("default").value_or(0), 2, 1e-9);
   EXPECT_EQ(routing.admission().estimates.output_tokens.value_or(0), 32);
   EXPECT_NE(routing.worth_text().find("256 to 1023 tokens: aggregated 84.0 ms"), std::string::npos)
       << routing.worth_text();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cluster/policy/offload.h"
 #include "cluster/policy/route.h"
 
 namespace cheetah::cluster {
@@ -133,29 +134,18 @@ Prediction predict(const ClusterView& view, const RouteRequest& request, const R
                    const Estimates& estimates) {
   Prediction best;
   const WorkerView* chosen = nullptr;
-  const bool remote_possible = request.allow_remote_prefill && view.prefill_queue.up &&
-                               !view.prefill_breaker_open && config.offload_policy != OffloadPolicy::kNever;
   for (const WorkerView& worker : view.workers) {
     if (why_not(worker, request, config) != Ineligible::kNone) continue;
-    double ttft = local_ttft_ms(worker, request, config.cost);
-    double wait = local_wait_ms(worker, request, config.cost);
-    const auto remote = remote_possible ? best_remote(view, worker, request, config) : std::nullopt;
-    if (remote && remote->ttft_ms < ttft) {
-      ttft = remote->ttft_ms;
-      wait = remote->wait_ms;
-    }
-    if (chosen && ttft >= best.ttft_ms) continue;
+    const OffloadAnswer way = decide_by_policy(view, worker, request, config);
+    if (chosen && way.ttft_ms() >= best.ttft_ms) continue;
     chosen = &worker;
-    best.ttft_ms = ttft;
-    best.wait_ms = wait;
+    best.ttft_ms = way.ttft_ms();
+    best.wait_ms = way.wait_ms;
   }
   if (!chosen) return best;
   best.possible = true;
   best.decode = chosen->descriptor.id;
-  // A model that is wrong by more than this is not corrected but distrusted.
-  const double correction = std::clamp(estimates.ttft_ratio.value_or(1), 0.25, 4.0);
-  best.ttft_ms *= correction;
-  best.wait_ms *= correction;
+  best.model_ttft_ms = best.ttft_ms;
   const auto added = static_cast<double>(request.choices);
   const double then = choices_then(*chosen, best.ttft_ms, config.cost) + added;
   best.decode_share = then / static_cast<double>(std::max<int64_t>(1, chosen->descriptor.max_sequences));

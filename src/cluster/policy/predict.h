@@ -22,6 +22,22 @@ class Ema {
   bool seen_ = false;
 };
 
+// A moving value that most samples lie below: what is higher pulls it nine times as hard as what is lower.
+// For promises, which a mean would break half of the time.
+class HighEma {
+ public:
+  void add(double sample, double alpha) {
+    if (!seen_) value_ = sample;
+    seen_ = true;
+    value_ += (sample > value_ ? alpha : alpha / 9) * (sample - value_);
+  }
+  double value_or(double fallback) const { return seen_ ? value_ : fallback; }
+
+ private:
+  double value_ = 0;
+  bool seen_ = false;
+};
+
 // Step time against batch size: a line through exponentially weighted samples, never falling.
 class StepTimes {
  public:
@@ -36,7 +52,6 @@ class StepTimes {
 
 struct Estimates {
   StepTimes steps;
-  Ema ttft_ratio;     // measured by predicted: what the model of the queue leaves out
   Ema output_tokens;  // a choice really generates
 };
 
@@ -44,8 +59,9 @@ struct Prediction {
   bool possible = false;  // some worker can take it
   WorkerId decode{};
   double ttft_ms = 0, tpot_ms = 0;
-  double wait_ms = 0;       // of ttft_ms, for others; the rest it would take on an idle worker
-  double decode_share = 0;  // of that worker's places when the prompt is computed, this request included
+  double model_ttft_ms = 0;  // ttft_ms before it was corrected by what was measured
+  double wait_ms = 0;        // of ttft_ms, for others; the rest it would take on an idle worker
+  double decode_share = 0;   // of that worker's places when the prompt is computed, this request included
   double cluster_decode_share = 0;  // of all decode workers' places, at that time
 };
 

@@ -48,6 +48,14 @@ int64_t Shares::total_in_use() const {
   return sum;
 }
 
+double Shares::share_ahead_of(int class_index) const {
+  int64_t ahead = 0;
+  for (const Share& share : shares_)
+    if (share.priority >= at(class_index).priority) ahead += share.in_use;
+  const int64_t total = total_in_use();
+  return total > 0 ? static_cast<double>(ahead) / static_cast<double>(total) : 1;
+}
+
 int64_t Shares::settled() const {
   int64_t sum = 0;
   for (const Share& share : shares_) sum += share.in_use - share.recalled;

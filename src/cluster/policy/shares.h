@@ -38,10 +38,13 @@ class Shares {
   // nothing.
   void release(const std::string& class_name, int64_t places);
 
+  const std::string& name(int class_index) const { return at(class_index).name; }
   int64_t capacity() const { return capacity_; }
   int64_t in_use(int class_index) const { return at(class_index).in_use; }
   int64_t reserved(int class_index) const { return at(class_index).reserved; }
   int64_t total_in_use() const;
+  // Of all that is in use, what is as urgent as this class or more; 1 when nothing is.
+  double share_ahead_of(int class_index) const;
   void check_invariants() const;
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cluster/policy/offload.h"
 #include "cluster/policy/predict.h"
 
 namespace cheetah::cluster {
@@ -47,13 +48,7 @@ double kv_aware_score(const Round& round, const Candidate& c) {
   RouteRequest request = round.request;
   if (c.hot) request.cached.clear();
   const CostModel& cost = round.config.cost;
-  double ms = local_ttft_ms(*c.worker, request, cost);
-  const bool remote_possible = request.allow_remote_prefill && round.view.prefill_queue.up &&
-                               !round.view.prefill_breaker_open &&
-                               round.config.offload_policy != OffloadPolicy::kNever;
-  if (remote_possible)
-    if (const auto remote = best_remote(round.view, *c.worker, request, round.config))
-      ms = std::min(ms, remote->ttft_ms);
+  const double ms = decide_by_policy(round.view, *c.worker, request, round.config).ttft_ms();
   return ms + cost.balance_ms * load_of(*c.worker, round.config);
 }
 
