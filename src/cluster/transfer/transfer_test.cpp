@@ -255,6 +255,20 @@ TEST_P(TransferPair, PushesToAReceiverThatLeftEnd) {
   EXPECT_TRUE(sender().await<TransferPeerDown>());
 }
 
+TEST_P(TransferPair, APeerThatHasLongLeftCannotBeReachedAndPushesToItEnd) {
+  const std::string stale = receiver()->describe();
+  const auto reserved = receiver()->reserve(kKey, 1, soon());
+  receiver().destroy();
+  TestAgent late(config(4));
+  late->add_peer(kReceiver, stale);
+  const auto bytes = pattern_bytes(100, 1);
+  const TransferId id = late->push({.to = kReceiver, .ticket = reserved->ticket, .pieces = {bytes}});
+  const PushDone* done = late.await_done(id);
+  ASSERT_TRUE(done);
+  EXPECT_FALSE(done->done);
+  EXPECT_TRUE(late.await<TransferPeerDown>());
+}
+
 TEST_P(TransferPair, ADroppedPeerIsConfirmedAndCanComeBack) {
   const auto reserved = receiver()->reserve(kKey, 2, soon());
   const auto bytes = pattern_bytes(100, 1);
