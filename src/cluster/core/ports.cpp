@@ -7,9 +7,9 @@ namespace cheetah::cluster {
 const char* counter_name(Counter counter) {
   static constexpr std::array<const char*, static_cast<size_t>(Counter::kCount)> kNames = {
       "requests",
-      "rejected",
-      "degraded",
-      "migrations",
+      "requests_rejected",
+      "requests_degraded",
+      "requests_migrated",
       "workers_lost",
       "stale_dropped",
       "duplicates_dropped",
