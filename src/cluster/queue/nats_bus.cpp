@@ -66,10 +66,10 @@ void NatsEventBus::take_care() {
       if (!want.subscription || want.subscription->connection() != connection)
         missing.emplace_back(id, want.pattern);
   });
-  for (const auto& [id, pattern] : missing) {
-    auto begun = begin(id, pattern);
+  for (const auto& want : missing) {
+    auto begun = begin(want.first, want.second);
     wanted_.with([&](auto& wanted) {
-      if (const auto found = wanted.find(id); found != wanted.end())
+      if (const auto found = wanted.find(want.first); found != wanted.end())
         std::swap(found->second.subscription, begun);
     });
   }

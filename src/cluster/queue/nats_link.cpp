@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kCareInterval{50};
 constexpr milliseconds kReconnectPause{100};
-constexpr int64_t kConnectLimitMs = 2000, kPingIntervalMs = 3000;
+constexpr int64_t kConnectLimitMs = 2000, kPingIntervalMs = 3000, kWriteLimitMs = 2000;
 constexpr int kMostPingsOut = 2;
 
 void check(natsStatus status, const std::string& what) {
@@ -34,6 +34,8 @@ void set_patience(natsOptions* options) {
   check(natsOptions_SetPingInterval(options, kPingIntervalMs), "options");
   check(natsOptions_SetMaxPingsOut(options, kMostPingsOut), "options");
   check(natsOptions_SetFailRequestsOnDisconnect(options, true), "options");
+  // A server that takes nothing would hold the connection's lock, and with it everybody, for ever.
+  check(natsOptions_SetWriteDeadline(options, kWriteLimitMs), "options");
   check(natsOptions_SetSendAsap(options, true), "options");
 }
 

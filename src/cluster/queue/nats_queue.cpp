@@ -21,6 +21,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kPushLimit{2000};
 constexpr milliseconds kLongestSleep{250};
 constexpr milliseconds kDepthLife{5000};  // of a number that was heard
+constexpr uint32_t kAllPriorities = (1u << kNumPriorities) - 1;
 constexpr int64_t kPullLimitMs = 1000;
 constexpr int64_t kHeaderBytes = 1024;  // more than the id and its frame take
 
@@ -116,22 +117,32 @@ void NatsJobQueue::push(Job job, PushCallback done) {
     pending[number] = {std::move(done), Clock::now() + kPushLimit};
   });
   if (status == NATS_OK) status = natsConnection_PublishMsg(connection.get(), made);
-  if (status != NATS_OK) inbound_->answer(number, PushResult::kUnavailable);
+  if (status != NATS_OK)
+    inbound_->answer(number, PushResult::kUnavailable);
+  else
+    say(wake_subject_, std::to_string(job.priority));
 }
 
 std::optional<Delivery> NatsJobQueue::pull(milliseconds wait) {
   const Time deadline = Clock::now() + wait;
+  uint32_t priorities = kAllPriorities;
+  inbound_->rung = 0;
   while (true) {
-    bool answered = true;
-    for (int priority = 0; priority < kNumPriorities && answered && is_ready(); ++priority) {
-      Pulled pulled = pull_one(priority);
-      if (pulled.delivery) return std::move(pulled.delivery);
-      answered = pulled.answered;
-    }
+    Pulled pulled = pull_first(priorities);
+    if (pulled.delivery) return std::move(pulled.delivery);
     const Time now = Clock::now();
     if (now >= deadline || inbound_->wake_up.wait_until(std::min(deadline, now + kLongestSleep)))
       return std::nullopt;
+    priorities = inbound_->rung.exchange(0);
+    if (priorities == 0) priorities = kAllPriorities;  // nobody rang: a job may have come back by itself
   }
+}
+
+NatsJobQueue::Pulled NatsJobQueue::pull_first(uint32_t priorities) {
+  Pulled pulled{.delivery = {}, .answered = true};
+  for (int priority = 0; priority < kNumPriorities && pulled.answered && !pulled.delivery; ++priority)
+    if ((priorities >> priority & 1u) != 0) pulled = is_ready() ? pull_one(priority) : Pulled{};
+  return pulled;
 }
 
 // One job of this priority if there is one now. A job that comes after the limit is lost to us, and goes to
@@ -234,8 +245,12 @@ void NatsJobQueue::listen() {
   subscriptions_.reset();
   subscriptions_.reset(
       new Subscriptions{{connection, inbox_ + ".*", on_answer},
-                        {connection, wake_subject_,
-                         [inbound = inbound_](natsConnection*, natsMsg*) { inbound->wake_up.ring(); }}});
+                        {connection, wake_subject_, [inbound = inbound_](natsConnection*, natsMsg* message) {
+                           const auto priority = to_integer(data_of(message));
+                           const bool known = priority && *priority >= 0 && *priority < kNumPriorities;
+                           inbound->rung |= known ? 1u << *priority : kAllPriorities;
+                           inbound->wake_up.ring();
+                         }}});
 }
 
 // Pushes whose answer has not come by `now` are answered: nobody knows whether they are queued. Deliveries

@@ -13,7 +13,8 @@
 namespace cheetah::cluster {
 
 // Pushing waits for nothing: the server's answers come on a subject of our own. Pulling asks each priority in
-// turn and then sleeps until a pusher rings; a ring that is lost costs a quarter of a second.
+// turn, then sleeps until a pusher rings and asks those it rang for; a ring that is lost costs a quarter of a
+// second. A pusher rings twice: at once, which mostly finds the job stored, and when the server has said so.
 class NatsJobQueue final : public JobQueue {
  public:
   NatsJobQueue(std::shared_ptr<NatsLink> link, const std::string& cluster, JobQueueConfig config);
@@ -37,6 +38,7 @@ class NatsJobQueue final : public JobQueue {
   struct Inbound {
     Published<std::map<uint64_t, Pending>> pushes;
     WakeUp wake_up;
+    std::atomic<uint32_t> rung{0};  // priorities, as bits
 
     void answer(uint64_t number, PushResult result);
   };
@@ -64,6 +66,7 @@ class NatsJobQueue final : public JobQueue {
   void listen();
   void expire(Time now);
   bool is_ready() const;
+  Pulled pull_first(uint32_t priorities);
   Pulled pull_one(int priority);
   bool say(const std::string& subject, std::string_view words);
   std::optional<std::string> take_out(DeliveryTag tag, bool keep);
