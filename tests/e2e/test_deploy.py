@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""deploy/: every file can be read, says what it must, and names only metrics and settings that exist."""
+import configparser
+import json
+import re
+import tomllib
+import unittest
+
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
+from program import MODELS, SOURCE, ProgramTest
+from server import Server
+
+DEPLOY = SOURCE / "deploy"
+ROLES = ("router", "prefill", "decode")
+SEVERITIES = {"info", "warning", "critical"}
+# What other exporters bring: the GPUs' (dcgm-exporter), etcd's, Prometheus's own.
+FOREIGN = re.compile(r"DCGM_FI_[A-Z_]+|etcd_server_has_leader|up$")
+METRIC = re.compile(r"\b(?:cheetah_\w+|vllm:\w+|DCGM_\w+|etcd_\w+|up\b)")
+STRINGS = re.compile(r'"(?:\\.|[^"\\])*"')
+DURATION = re.compile(r"^\d+[smhd]$")
+
+
+def documents(path):
+    return [document for document in yaml.safe_load_all(path.read_text()) if document is not None]
+
+
+def metrics_in(expression):
+    """The metrics a query names; what stands in quotes or braces is labels."""
+    return set(METRIC.findall(re.sub(r"\{[^}]*\}", "", STRINGS.sub("", expression))))
+
+
+def metrics_of_the_cluster():
+    """Those that only the node of a cluster exports, from its source."""
+    names = set()
+    for path in (SOURCE / "src" / "cluster").rglob("*.cpp"):
+        if not path.name.endswith("_test.cpp"):
+            names |= set(re.findall(r'"(cheetah_[a-z_]+)"', path.read_text()))
+    return names
+
+
+def metrics_of_a_server():
+    with Server(MODELS / "cub-1m", "--kv-memory", "8MiB") as server:
+        text = server.ask("GET", "/metrics")[2].decode()
+    names = set()
+    for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
+        names |= {name + part for part in ("_bucket", "_sum", "_count")} if kind == "histogram" else {name}
+    return names
+
+
+@unittest.skipIf(yaml is None, "python3-yaml is not installed here")
+class Kubernetes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = DEPLOY / "kubernetes"
+        cls.all = [d for path in sorted(cls.folder.glob("*.yaml")) if path.name != "kustomization.yaml"
+                   for d in documents(path)]
+
+    def named(self, kind, name):
+        found = [d for d in self.all if d["kind"] == kind and d["metadata"]["name"] == name]
+        self.assertEqual(len(found), 1, f"{kind} {name}")
+        return found[0]
+
+    def test_every_file_is_listed_and_every_object_is_whole(self):
+        listed = documents(self.folder / "kustomization.yaml")[0]["resources"]
+        self.assertEqual(sorted(listed), sorted(p.name for p in self.folder.glob("*.yaml") if p.name != "kustomization.yaml"))
+        seen = set()
+        for document in self.all:
+            key = (document["apiVersion"], document["kind"], document["metadata"]["name"])
+            self.assertNotIn(key, seen)
+            seen.add(key)
+
+    def test_no_secret_lies_in_the_repository(self):
+        self.assertEqual([d for d in self.all if d["kind"] == "Secret"], [])
+        ignored = (self.folder / ".gitignore").read_text().split()
+        for generator in documents(self.folder / "kustomization.yaml")[0]["secretGenerator"]:
+            for file in generator["files"]:
+                self.assertIn(file, ignored)
+
+    def test_every_role_is_a_pool_that_is_probed_drained_and_protected(self):
+        for role in ROLES:
+            pool = self.named("Deployment", role)["spec"]
+            labels = pool["template"]["metadata"]["labels"]
+            self.assertEqual(pool["selector"]["matchLabels"], labels)
+            self.assertEqual(self.named("PodDisruptionBudget", role)["spec"]["selector"]["matchLabels"], labels)
+            pod = pool["template"]["spec"]
+            container = pod["containers"][0]
+            self.assertIn(f"--role={role}", container["args"])
+            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                self.assertTrue(container[probe]["httpGet"]["path"].startswith("/health/"), (role, probe))
+            timeout = next(int(a.split("=")[1]) for a in container["args"] if a.startswith("--shutdown-timeout="))
+            pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+            self.assertGreater(pod["terminationGracePeriodSeconds"], timeout + pause)
+            self.assertTrue(pod["securityContext"]["runAsNonRoot"])
+            self.assertFalse(container["securityContext"]["allowPrivilegeEscalation"])
+            mounts = {m["name"] for m in container["volumeMounts"]}
+            self.assertEqual(mounts, {v["name"] for v in pod["volumes"]})
+            self.assertIn("memory", container["resources"]["limits"])
+
+    def test_the_pools_follow_the_planner(self):
+        rule = documents(DEPLOY / "prometheus" / "adapter.yaml")[0]["externalRules"][0]
+        for role in ("prefill", "decode"):
+            scaler = self.named("HorizontalPodAutoscaler", role)["spec"]
+            self.assertEqual(scaler["scaleTargetRef"]["name"], role)
+            metric = scaler["metrics"][0]["external"]["metric"]
+            self.assertEqual(metric["name"], rule["name"]["as"])
+            self.assertEqual(metric["selector"]["matchLabels"], {"pool": role})
+
+    def test_what_is_not_named_is_forbidden(self):
+        nothing = self.named("NetworkPolicy", "nothing-else")["spec"]
+        self.assertEqual(nothing, {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]})
+        ports = {p["containerPort"] for kind in ("Deployment", "StatefulSet") for d in self.all if d["kind"] == kind
+                 for c in d["spec"]["template"]["spec"]["containers"] for p in c["ports"]}
+        opened = {p["port"] for d in self.all if d["kind"] == "NetworkPolicy"
+                  for rule in d["spec"].get("ingress", []) for p in rule.get("ports", [])}
+        self.assertLessEqual(opened, ports)
+
+    def test_services_are_three_with_a_budget(self):
+        for name in ("etcd", "nats"):
+            members = self.named("StatefulSet", name)["spec"]
+            self.assertEqual((members["replicas"], members["serviceName"]), (3, name))
+            self.assertEqual(self.named("Service", name)["spec"]["clusterIP"], "None")
+            self.assertEqual(self.named("PodDisruptionBudget", name)["spec"]["maxUnavailable"], 1)
+
+
+class Systemd(unittest.TestCase):
+    def test_units_are_whole(self):
+        for path in sorted((DEPLOY / "systemd").glob("*.service")):
+            unit = configparser.RawConfigParser(strict=False, delimiters="=")
+            unit.optionxform = str
+            unit.read_string(path.read_text())
+            self.assertEqual(unit.sections(), ["Unit", "Service", "Install"], path.name)
+            self.assertTrue(unit["Service"]["ExecStart"].startswith("/usr/"), path.name)
+            self.assertIn(unit["Service"]["Restart"], ("always", "on-failure"))
+            self.assertEqual(unit["Service"]["NoNewPrivileges"], "yes")
+
+    def test_the_stop_is_longer_than_the_drain(self):
+        text = (DEPLOY / "systemd" / "cheetah@.service").read_text()
+        stop = int(re.search(r"^TimeoutStopSec=(\d+)$", text, re.MULTILINE)[1])
+        for role in ROLES:
+            settings = tomllib.loads((DEPLOY / "systemd" / f"{role}.toml").read_text())
+            self.assertEqual(settings["role"], role)
+            self.assertLess(settings["shutdown-timeout"], stop)
+
+
+class Settings(ProgramTest):
+    def test_only_settings_that_exist_are_used(self):
+        known = {line.split()[0] for line in self.ok("serve", "--print-config").splitlines() if line.strip()}
+        if "role" not in known:
+            self.skipTest("this program has no roles")
+        used = set()
+        for role in ROLES:
+            used |= set(tomllib.loads((DEPLOY / "systemd" / f"{role}.toml").read_text()))
+            used |= set(re.findall(r"^ +- --([a-z-]+)=", (DEPLOY / "kubernetes" / f"{role}.yaml").read_text(), re.MULTILINE))
+        self.assertEqual(sorted(used - known), [])
+
+
+@unittest.skipIf(yaml is None, "python3-yaml is not installed here")
+class Monitoring(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.known = metrics_of_a_server() | metrics_of_the_cluster()
+        cls.groups = documents(DEPLOY / "prometheus" / "alerts.yaml")[0]["groups"]
+        cls.rules = [rule for group in cls.groups for rule in group["rules"]]
+        cls.board = json.loads((DEPLOY / "grafana" / "cheetah.json").read_text())
+        cls.panels = [p for p in cls.board["panels"] if p["type"] != "row"]
+
+    def check_known(self, expression, where):
+        names = metrics_in(expression)
+        self.assertTrue(names, f"{where}: {expression}")
+        unknown = {name for name in names if name not in self.known and not FOREIGN.match(name)}
+        self.assertEqual(unknown, set(), where)
+
+    def test_alerts_are_whole_and_name_metrics_that_exist(self):
+        self.assertEqual(len({rule["alert"] for rule in self.rules}), len(self.rules))
+        for rule in self.rules:
+            self.check_known(rule["expr"], rule["alert"])
+            self.assertIn(rule["labels"]["severity"], SEVERITIES)
+            self.assertRegex(rule.get("for", "1s"), DURATION)
+            self.assertEqual(set(rule["annotations"]), {"summary", "action"})
+            self.assertEqual(rule["expr"].count("("), rule["expr"].count(")"), rule["alert"])
+
+    def test_counters_are_looked_at_over_a_window(self):
+        inside = re.compile(r"\b(?:rate|increase)\((\w[\w:]*)(?:\{[^}]*\})?\[\d+[smhd]\]\)")
+        for where, expression in [(r["alert"], r["expr"]) for r in self.rules] + [
+                (p["title"], t["expr"]) for p in self.panels for t in p["targets"]]:
+            bare = {n for n in metrics_in(inside.sub("", expression)) if n.endswith(("_total", "_bucket", "_TOTAL"))}
+            self.assertEqual(bare, set(), where)
+
+    def test_the_conditions_of_the_book_are_there(self):
+        by_name = {rule["alert"]: (rule["expr"], rule["labels"]["severity"]) for rule in self.rules}
+        for alert, end, severity in (("GpuIdle", "< 10", "info"), ("GpuBusy", "> 90", "info"), ("GpuMemoryHigh", "> 0.80", "warning"),
+                                     ("GpuMemoryFull", "> 0.95", "critical"), ("GpuHot", "> 85", "warning"),
+                                     ("GpuTooHot", "> 95", "critical"), ("NvlinkReplay", "> 0", "critical"),
+                                     ("NvlinkCrc", "> 100", "critical"), ("PcieReplay", "> 0", "critical"),
+                                     ("EccUncorrectable", "> 0", "critical")):
+            expression, level = by_name[alert]
+            self.assertTrue(expression.endswith(end), alert)
+            self.assertEqual(level, severity, alert)
+
+    def test_the_board_has_panels_that_do_not_overlap_and_show_what_exists(self):
+        ids = [panel["id"] for panel in self.board["panels"]]
+        self.assertEqual(len(set(ids)), len(ids))
+        taken = set()
+        for panel in self.board["panels"]:
+            place = panel["gridPos"]
+            cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+            self.assertFalse(cells & taken, panel["title"])
+            self.assertLessEqual(place["x"] + place["w"], 24)
+            taken |= cells
+        for panel in self.panels:
+            for target in panel["targets"]:
+                self.check_known(target["expr"], panel["title"])
+
+    def test_scraping_is_configured_for_every_source(self):
+        jobs = {job["job_name"] for job in documents(DEPLOY / "prometheus" / "scrape.yaml")[0]["scrape_configs"]}
+        self.assertEqual(jobs, {"cheetah", "etcd", "dcgm"})
+
+
+if __name__ == "__main__":
+    unittest.main()
