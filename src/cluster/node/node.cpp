@@ -107,6 +107,7 @@ void Node::State::announce(const WorkerDescriptor& descriptor) {
 // A few times a second: how busy we are, whether the queue is there, and numbers for whoever looks.
 void Node::State::beat(Time now) {
   next_beat = now + config.heartbeat;
+  plan(now);
   const bool queue_is_up = parts.services.jobs->state().up;
   if (queue_is_up != std::exchange(queue_was_up, queue_is_up))
     feed(queue_is_up ? WorkerInput(QueueUp{}) : WorkerInput(QueueDown{}));

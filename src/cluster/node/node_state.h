@@ -47,6 +47,7 @@ struct Node::State {
   void count(const Count& counted) { counters[static_cast<size_t>(counted.counter)] += counted.by; }
   void log_decision(const LogDecision& decision);
   void announce(const WorkerDescriptor& descriptor);
+  void plan(Time now);  // node_plan.cpp
   bool has_clients() const { return router != nullptr; }
 
   NodeConfig config;

@@ -125,6 +125,7 @@ Admission PolicyRouting::admit(const RouteQuestion& question) {
                                  .tenant = client.tenant,
                                  .max_output = client.request.max_tokens,
                                  .class_index = class_index_of(client)};
+  planner_.arrived(request.route.prompt_tokens, request.route.expected_output * request.route.choices);
   AdmissionDecision decision =
       cluster::admit(view_of(question), request, config_.qos, config_.routing, question.now, admission_);
   const QosClass& qos_class = config_.qos.classes.at(static_cast<size_t>(request.class_index));
@@ -216,6 +217,22 @@ void PolicyRouting::observe(const Outcome& outcome, Time now) {
   finish(found->second.tenant, found->second.decision, found->second.decision.quota_tokens - used,
          config_.qos, admission_);
   admitted_.erase(found);
+}
+
+std::optional<Plan> PolicyRouting::plan(const KnownWorkers& workers, int64_t queue_depth, Time now) {
+  const double tokens = static_cast<double>(queue_depth) * prompt_tokens_.value_or(0);
+  const PlanQuestion question{
+      .workers = workers, .queue_depth = queue_depth, .queue_tokens = static_cast<int64_t>(tokens)};
+  std::optional<Plan> plan = planner_.plan(question, admission_.estimates, config_, now);
+  if (!plan) return plan;
+  numbers_.imbalance = plan->imbalance;
+  numbers_.desired_prefill = plan->prefill.desired;
+  numbers_.desired_decode = plan->decode.desired;
+  numbers_.prefill_queue_depth = queue_depth;
+  numbers_.prefill_breaker = admission_.prefill_breaker.state(now);
+  numbers_.decode_breaker = admission_.decode_breaker.state(now);
+  if (plan->flip) ++(plan->flip->to == Role::kPrefill ? numbers_.flips_to_prefill : numbers_.flips_to_decode);
+  return plan;
 }
 
 void PolicyRouting::forget(WorkerId worker) {

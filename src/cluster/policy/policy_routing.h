@@ -13,6 +13,7 @@
 #include "cluster/policy/cluster_metrics.h"
 #include "cluster/policy/decision_ring.h"
 #include "cluster/policy/kv_index.h"
+#include "cluster/policy/planner.h"
 #include "cluster/policy/policy_config.h"
 #include "cluster/policy/route.h"
 
@@ -30,6 +31,10 @@ class PolicyRouting : public Routing {
   void observe(const Outcome& outcome, Time now) override;
   void forget(WorkerId worker) override;
   void learn(WorkerId from, const KvEvents& events) override;
+
+  // About once a second, as often as it is asked: what should change in the cluster. The caller sends the
+  // flip.
+  std::optional<Plan> plan(const KnownWorkers& workers, int64_t queue_depth, Time now);
 
   // Takes effect with the next request; what is in use stays in use.
   void configure(PolicyConfig config);
@@ -67,6 +72,7 @@ class PolicyRouting : public Routing {
   std::map<WorkerId, std::deque<Sent>> sent_;  // since the worker's last report
   std::map<WorkerId, Time> learned_at_;        // the last report whose step time was counted
   std::unordered_map<RequestUid, Admitted> admitted_;
+  Planner planner_;
   Ema prompt_tokens_;
   double transfer_bytes_per_s_ = 0;
   std::optional<Time> first_question_;

@@ -141,6 +141,31 @@ TEST_F(PolicyRoutingTest, DegradedRequestsAreCappedAndKeepTheirPromptLocal) {
   EXPECT_EQ(routing.route(question()).prefill, PrefillPlace::kHere);
 }
 
+// Long prompts and short answers: a decode worker is asked to prefill, once, with the epoch after its own.
+TEST_F(PolicyRoutingTest, PlansAFlipForTheTrafficItSees) {
+  config.roles.samples = 1;
+  config.roles.dwell_ms = 2000;
+  workers[worker_id(3)] = known(3, Role::kPrefill);
+  client.request.prompt.assign(2000, 5);
+  client.request.max_tokens = 1;
+  PolicyRouting routing(config);
+  std::vector<PlannedFlip> flips;
+  for (int tenth = 0; tenth < 60;
+       ++tenth, now += milliseconds(100)) {  // twice what one prefill worker can do
+    client.uid = static_cast<RequestUid>(100 + tenth);
+    routing.admit(question());
+    const auto plan = routing.plan(workers, 0, now);
+    EXPECT_EQ(plan.has_value(), tenth % 10 == 0);
+    if (plan && plan->flip) flips.push_back(*plan->flip);
+  }
+  ASSERT_EQ(flips.size(), 1u);  // then the cooldown, and one decode worker must stay
+  EXPECT_EQ(flips[0].to, Role::kPrefill);
+  EXPECT_EQ(flips[0].epoch, 1u);
+  EXPECT_EQ(routing.numbers().flips_to_prefill, 1u);
+  EXPECT_GT(routing.numbers().imbalance, 1.2);
+  EXPECT_EQ(routing.numbers().desired_decode, 2);
+}
+
 // The core and the policies together: a refusal reaches the client with its time to come back.
 TEST_F(PolicyRoutingTest, WorksBehindTheRouter) {
   config.qos.quotas = {{.tenant = "*", .tokens_per_s = 1, .burst_tokens = 352}};
