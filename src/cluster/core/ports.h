@@ -71,8 +71,12 @@ struct QueueDepth {  // of the prefill queue, where the edge can see it
   int64_t jobs = 0;
 };
 
+struct PlannerSeat {  // this router decides about roles for all, or no longer does
+  bool held = false;
+};
+
 using RouterInput = std::variant<PeerMessage, PeerUp, PeerDown, RegistrySnapshot, RegistryPut, RegistryGone,
-                                 Tick, ClientRequest, ClientCancel, ClientPause, QueueDepth>;
+                                 Tick, ClientRequest, ClientCancel, ClientPause, QueueDepth, PlannerSeat>;
 
 // ---- Outputs of both cores ----
 

@@ -42,7 +42,9 @@ void RouterCore::State::on(ClientRequest& input) {
   waiting.insert(uid);
   requests.emplace(uid, std::move(owned));
   schedule(request);
-  if (admit(request)) place(request);
+  if (!admit(request)) return;
+  if (planner) planner->came(static_cast<int64_t>(request.client.request.prompt.size()));
+  place(request);
 }
 
 void RouterCore::State::on(const ClientCancel& input) {
@@ -246,7 +248,8 @@ void RouterCore::State::finish(Request& request, GenerationEvent event, const Wa
                      .first_token = first,
                      .total = micros(now - request.arrived),
                      .attempts = request.attempts,
-                     .completed = completed},
+                     .completed = completed,
+                     .cancelled = event.finish == FinishReason::kCancelled},
                     now);
   Emit::Summary summary{.workers = waterfall,
                         .total = micros(now - request.arrived),

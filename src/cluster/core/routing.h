@@ -69,6 +69,7 @@ struct Outcome {
   Microseconds first_token{}, total{};
   uint32_t attempts = 0;   // 0: nobody could take it
   bool completed = false;  // by the worker, not by an error, a cancel or a deadline here
+  bool cancelled = false;  // by its client: says nothing about the workers
 };
 
 class Routing {

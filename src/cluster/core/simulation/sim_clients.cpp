@@ -98,6 +98,7 @@ void SimCluster::check_event(Client& client, const Emit& emit) {
   if (!event.done) return;
   client.ended = true;
   client.failed = event.finish == FinishReason::kError || event.finish == FinishReason::kDeadline;
+  if (event.finish == FinishReason::kError) client.finished.assign(client.finished.size(), true);  // of all
   if (!emit.summary) world_.violate("an end without a summary");
   for (const bool finished : client.finished)
     if (!finished) world_.violate("an end although a choice has not ended");

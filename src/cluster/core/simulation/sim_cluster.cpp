@@ -15,6 +15,7 @@ constexpr double kFaultsMs = 4000, kSettledMs = 7500, kEndMs = 12000, kQuietMs =
 SimCluster::SimCluster(uint64_t seed, bool keep_log, const Planted& planted)
     : world_(seed, keep_log), planted_(planted), queue_(*this) {
   through_codec_ = seed % 8 == 0;
+  uses_policies_ = seed % 2 == 0;
   draw_rates();
   build();
 }
@@ -57,6 +58,7 @@ void SimCluster::kill(WorkerId id) {
   const auto found = nodes_.find(id);
   if (found == nodes_.end()) return;
   world_.log(format("{} dies", found->second->spec().name));
+  found->second->die();
   graveyard_.push_back(std::move(found->second));  // it may be killed by what it does right now
   nodes_.erase(found);
   deaths_[id] = world_.now();

@@ -64,7 +64,8 @@ class SimCluster {
   SimQueue& queue() { return queue_; }
   void request_submitted(SimNode& node, const EngineSubmit& submit);
   std::optional<Time> death_of(WorkerId id) const;
-  bool chatty_codec() const { return through_codec_; }
+  bool uses_policies() const { return uses_policies_; }
+  void may_crash(SimNode& node);  // between two of its outputs
 
  private:
   struct Link {
@@ -121,7 +122,7 @@ class SimCluster {
   Planted planted_;
   Verdict verdict_;
   FaultRates rates_;
-  bool faults_on_ = true, through_codec_ = false, decode_centric_ = false;
+  bool faults_on_ = true, through_codec_ = false, decode_centric_ = false, uses_policies_ = false;
   std::map<WorkerId, std::unique_ptr<SimNode>> nodes_;
   std::map<WorkerId, Time> deaths_;
   std::vector<std::unique_ptr<SimNode>> graveyard_;
@@ -132,6 +133,8 @@ class SimCluster {
   std::map<RequestUid, Client> clients_;
   std::vector<NodeSpec> to_restart_;
   uint64_t num_asked_ = 0;
+  std::string crashes_;  // a process of this name, after so many outputs
+  int64_t crashes_after_ = -1;
   Duration slack_{};  // clocks and processes that jumped or stood still may be off by so much
 };
 

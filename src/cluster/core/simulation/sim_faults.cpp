@@ -38,11 +38,24 @@ void SimCluster::draw_rates() {
 }
 
 void SimCluster::plan_faults() {
+  if (SimNode* node = any_node(world_.happens(0.8)); node != nullptr && world_.happens(0.5)) {
+    crashes_ = node->spec().name;
+    crashes_after_ = 20 + world_.below(400);
+  }
   const int64_t count = 1 + world_.below(6);
   for (int64_t i = 0; i < count; ++i)
     world_.after(world_.between(150, 3800), [this] {
       if (faults_on_) inject();
     });
+}
+
+// Dies where no message boundary protects it: having done one thing, before the next.
+void SimCluster::may_crash(SimNode& node) {
+  if (!faults_on_ || crashes_after_ < 0 || node.spec().name != crashes_ || crashes_after_-- > 0) return;
+  injected("a process dies between two of its outputs");
+  const NodeSpec spec = node.spec();
+  kill(node.id());
+  restart_later(spec, world_.between(100, 1000));
 }
 
 SimNode* SimCluster::any_node(bool workers_only) {

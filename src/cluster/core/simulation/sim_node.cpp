@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "cluster/core/simulation/sim_cluster.h"
+#include "cluster/policy/policy_routing.h"
 
 namespace cheetah::cluster::simulation {
 namespace {
@@ -17,6 +18,8 @@ WorkerConfig worker_config(WorkerId id, const NodeSpec& spec) {
   config.descriptor.role = spec.role;
   config.descriptor.state = WorkerState::kReady;
   config.descriptor.kv.page_tokens = kPageTokens;
+  config.descriptor.max_sequences = 32;
+  config.descriptor.max_context = 4096;
   config.slab_tokens = 2 * kPageTokens;
   config.min_remote_tokens = 2 * kPageTokens;
   config.max_reservations = 6;
@@ -31,6 +34,17 @@ WorkerConfig worker_config(WorkerId id, const NodeSpec& spec) {
   config.drain_limit = milliseconds(400);
   config.min_dwell = milliseconds(800);
   return config;
+}
+
+std::unique_ptr<Routing> make_routing(bool policies) {
+  if (!policies) return std::make_unique<LeastLoaded>(12);
+  PolicyConfig config;
+  config.routing.offload_policy = OffloadPolicy::kThreshold;
+  config.routing.threshold.prefill_length = 12;
+  config.routing.threshold.moderate_length = 8;
+  config.qos.prefill_breaker.open_ms = config.qos.decode_breaker.open_ms = 500;
+  config.qos.prefill_breaker.max_open_ms = config.qos.decode_breaker.max_open_ms = 1000;
+  return std::make_unique<PolicyRouting>(config);
 }
 
 RouterConfig router_config(WorkerId id, bool prefer_self) {
@@ -54,7 +68,7 @@ SimNode::SimNode(SimCluster& cluster, WorkerId id, const NodeSpec& spec, Duratio
       id_(id),
       spec_(spec),
       clock_offset_(clock_offset),
-      routing_(12) {
+      routing_(make_routing(cluster.uses_policies())) {
   const auto later = [this](Duration delay, std::function<void()> what) {
     cluster_.on(id_, delay, std::move(what));
   };
@@ -72,7 +86,7 @@ SimNode::SimNode(SimCluster& cluster, WorkerId id, const NodeSpec& spec, Duratio
     cluster_.on(id_, world_.between(0, 300), [this] { beat(); });
   }
   if (spec.router) {
-    router_ = std::make_unique<RouterCore>(router_config(id, spec.worker), routing_);
+    router_ = std::make_unique<RouterCore>(router_config(id, spec.worker), *routing_);
     router_->plant(cluster.planted().router);
     if (spec.worker) tell(RouterInput(PeerUp{id}));
     if (spec.worker) tell(RouterInput(PeerMessage{id, Hello{worker_->descriptor()}}));
@@ -93,22 +107,30 @@ void SimNode::beat() {
 }
 
 void SimNode::tell(WorkerInput input) {
+  if (dead_) return;
   std::vector<WorkerOutput> outputs;
   worker_->handle(std::move(input), clock(), outputs);
   if (!cluster_.planted().any) worker_->check_invariants();
   for (WorkerOutput& output : outputs) {
-    if (cluster_.find(id_) != this) return;  // one of them killed the process
+    cluster_.may_crash(*this);
+    if (dead_) return;
     std::visit([&](auto& what) { execute(what); }, output);
   }
+  if (dead_) return;
   arm();
   if (!cluster_.queue().empty_of_waiting() && jobs_wanted() > 0) cluster_.queue().pump();
 }
 
 void SimNode::tell(RouterInput input) {
+  if (dead_) return;
   std::vector<RouterOutput> outputs;
   router_->handle(std::move(input), clock(), outputs);
   if (!cluster_.planted().any) router_->check_invariants();
-  for (RouterOutput& output : outputs) std::visit([&](auto& what) { execute(what); }, output);
+  for (RouterOutput& output : outputs) {
+    cluster_.may_crash(*this);
+    if (dead_) return;
+    std::visit([&](auto& what) { execute(what); }, output);
+  }
   arm();
 }
 
@@ -122,7 +144,6 @@ void SimNode::arm() {
     if (armed_ != wake) return;
     armed_ = Time::max();
     if (worker_ && worker_->next_wake() <= clock()) tell(WorkerInput(Tick{}));
-    if (cluster_.find(id_) != this) return;
     if (router_ && router_->next_wake() <= clock()) tell(RouterInput(Tick{}));
     arm();
   });
@@ -139,7 +160,7 @@ void SimNode::go_on() {
   stopped_ = false;
   std::vector<std::function<void()>> kept = std::exchange(kept_, {});
   for (auto& what : kept) {
-    if (cluster_.find(id_) != this) return;
+    if (dead_) return;
     what();
   }
 }
@@ -164,7 +185,6 @@ void SimNode::registry_says(const RegistryGone& input) {
 void SimNode::receive(WorkerId from, Message message) {
   const Audience who = audience(message);
   if (who != Audience::kWorker && router_) tell(RouterInput(PeerMessage{from, message}));
-  if (cluster_.find(id_) != this) return;
   if (who != Audience::kRouter && worker_) tell(WorkerInput(PeerMessage{from, std::move(message)}));
 }
 

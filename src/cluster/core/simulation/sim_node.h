@@ -43,6 +43,7 @@ class SimNode {
   void registry_says(const RegistryGone& input);
 
   // SIGSTOP: whatever happens to the process happens to it when it goes on.
+  void die() { dead_ = true; }
   void stop() { stopped_ = ever_stopped_ = true; }
   void go_on();
   bool stopped() const { return stopped_; }
@@ -114,7 +115,7 @@ class SimNode {
   WorkerId id_;
   NodeSpec spec_;
   Duration clock_offset_;
-  LeastLoaded routing_;
+  std::unique_ptr<Routing> routing_;
   std::unique_ptr<WorkerCore> worker_;
   std::unique_ptr<RouterCore> router_;
   std::unique_ptr<OracleEngine> engine_;
@@ -123,7 +124,7 @@ class SimNode {
   uint64_t next_reservation_ = 1, next_write_ = 1;
   std::map<uint64_t, Write> writes_;  // of ours, not answered
   std::map<RequestKey, std::vector<uint64_t>> export_names_;
-  bool stopped_ = false, ever_stopped_ = false, drained_ = false;
+  bool dead_ = false, stopped_ = false, ever_stopped_ = false, drained_ = false;
   std::vector<std::function<void()>> kept_;
   Time armed_ = Time::max();
   int jobs_coming_ = 0;
