@@ -29,7 +29,7 @@ struct Effort {
 
 Effort effort_of(const Experiment& experiment, bool quick) {
   if (experiment.domain == Domain::kCuda)
-    return {.sample_s = 200e-6, .most_s = quick ? 0.2 : 0.5, .most_rounds = quick ? 40 : 100};
+    return {.sample_s = 200e-6, .most_s = quick ? 0.2 : 0.3, .most_rounds = quick ? 40 : 80};
   return {.sample_s = quick ? 0.5e-3 : 1e-3,
           .most_s = quick ? 0.5 : 1.5,
           .patience = 4,

@@ -58,6 +58,8 @@ class OtherProcess {
     ::posix_spawn_file_actions_adddup2(&actions, theirs_in.get(), kFromParent);
     ::posix_spawn_file_actions_adddup2(&actions, theirs_out.get(), kToParent);
     ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    ::unsetenv("GTEST_TOTAL_SHARDS");  // the test it runs belongs to one share of many otherwise
+    ::unsetenv("GTEST_SHARD_INDEX");
     ::setenv(kRoleVariable, role, 1);
     ::setenv(kBackendVariable, name_of(backend), 1);
     std::string self = "/proc/self/exe", filter = std::string("--gtest_filter=") + test;
