@@ -71,12 +71,8 @@ struct QueueDepth {  // of the prefill queue, where the edge can see it
   int64_t jobs = 0;
 };
 
-struct PlannerSeat {  // this router decides about roles for all, or no longer does
-  bool held = false;
-};
-
 using RouterInput = std::variant<PeerMessage, PeerUp, PeerDown, RegistrySnapshot, RegistryPut, RegistryGone,
-                                 Tick, ClientRequest, ClientCancel, ClientPause, QueueDepth, PlannerSeat>;
+                                 Tick, ClientRequest, ClientCancel, ClientPause, QueueDepth>;
 
 // ---- Outputs of both cores ----
 

@@ -27,7 +27,6 @@ Time RouterCore::next_wake() const {
     if (worker.linked &&
         !worker.silent)  // a look now and then tells a silent worker from a router that slept
       wake = std::min(wake, state_->last_look + state_->config.heartbeat_limit / 4);
-  if (state_->planner) wake = std::min(wake, state_->planner->next());
   return wake;
 }
 
@@ -45,10 +44,6 @@ void RouterCore::State::emit(RequestUid uid, GenerationEvent event, std::optiona
 }
 
 const KnownWorkers& RouterCore::workers() const { return state_->workers; }
-const Planner* RouterCore::planner() const { return state_->planner ? &*state_->planner : nullptr; }
-void RouterCore::configure(const PlannerConfig& config) {
-  if (state_->planner) state_->planner->configure(config);
-}
 int64_t RouterCore::num_requests() const { return static_cast<int64_t>(state_->requests.size()); }
 void RouterCore::plant(const PlantedBugs& bugs) { state_->planted = bugs; }
 

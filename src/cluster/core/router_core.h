@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "cluster/core/planner.h"
 #include "cluster/core/ports.h"
 #include "cluster/core/routing.h"
 
@@ -30,7 +29,6 @@ struct RouterConfig {
   Duration no_worker_wait = std::chrono::seconds(1);   // how long a request waits for somebody to take it
   Duration deadline_grace = std::chrono::milliseconds(500);
   std::optional<Duration> default_time_limit;  // of requests without a deadline
-  std::optional<PlannerConfig> planner;        // none: roles stay as they are
 };
 
 class RouterCore {
@@ -46,8 +44,6 @@ class RouterCore {
 
   const KnownWorkers& workers() const;
   int64_t num_requests() const;
-  const Planner* planner() const;  // what it wants, for status and metrics; none without one
-  void configure(const PlannerConfig& config);
   // One line a request, for status and for the log of a failing simulation.
   std::string describe() const;
   void check_invariants() const;  // aborts where one is broken

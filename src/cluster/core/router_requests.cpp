@@ -43,7 +43,6 @@ void RouterCore::State::on(ClientRequest& input) {
   requests.emplace(uid, std::move(owned));
   schedule(request);
   if (!admit(request)) return;
-  if (planner) planner->came(static_cast<int64_t>(request.client.request.prompt.size()));
   place(request);
 }
 

@@ -45,9 +45,7 @@ struct PlacedRequest {
 struct RouterCore::State {
   using Request = PlacedRequest;
 
-  State(const RouterConfig& settings, Routing& policy) : config(settings), routing(policy) {
-    if (settings.planner) planner.emplace(*settings.planner);
-  }
+  State(const RouterConfig& settings, Routing& policy) : config(settings), routing(policy) {}
 
   // router_workers.cpp: who is there
   void on(PeerMessage& input);
@@ -57,7 +55,6 @@ struct RouterCore::State {
   void on(const RegistryPut& input);
   void on(const RegistryGone& input);
   void on(const QueueDepth& input) { queue_depth = input.jobs; }
-  void on(const PlannerSeat& input) { holds_seat = input.held; }
   void on(const Tick&) {}  // every input looks at the timers
   void on_message(WorkerId from, const Hello& message);
   void on_message(WorkerId from, const Heartbeat& message);
@@ -101,7 +98,6 @@ struct RouterCore::State {
   void run_timers();
   void run_timer(Request& request);
   bool check_leg(Request& request, Leg& leg);
-  void plan();
 
   // Built in place, out of line: gcc 12 takes a moved-from variant for an uninitialised one.
   void say(WorkerId to, Message message);
@@ -117,8 +113,6 @@ struct RouterCore::State {
   std::set<RequestUid> waiting;                  // without a worker
   std::set<std::pair<Time, RequestUid>> timers;  // of requests; one may come too early, none too late
   int64_t queue_depth = 0;
-  std::optional<Planner> planner;
-  bool holds_seat = false;
   // While an input is handled:
   Time now{};
   Time last_look{};

@@ -1,7 +1,6 @@
 // Every wait of a request has an end.
 #include <algorithm>
 
-#include "base/format.h"
 #include "cluster/core/router_state.h"
 
 namespace cheetah::cluster {
@@ -39,7 +38,6 @@ void RouterCore::State::run_timers() {
       worker.heard_at = std::max(worker.heard_at, now - config.heartbeat_limit / 2);
   last_look = now;
   look_for_silent_workers();
-  plan();
   while (!timers.empty() && timers.begin()->first <= now) {
     const RequestUid uid = timers.begin()->second;
     Request& request = *requests.at(uid);
@@ -49,16 +47,6 @@ void RouterCore::State::run_timers() {
     const auto left = requests.find(uid);
     if (left != requests.end()) schedule(*left->second);
   }
-}
-
-void RouterCore::State::plan() {
-  if (!planner || !planner->due(now)) return;
-  planner->look(workers, queue_depth, holds_seat, now);
-  const auto& order = planner->plan().order;
-  if (!order) return;
-  log({}, format("{:016x} shall change its role", static_cast<uint64_t>(order->first)),
-      std::string(name_of(planner->plan().flip.reason)));
-  say(order->first, order->second);
 }
 
 void RouterCore::State::run_timer(Request& request) {
