@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Writes src/gpu/wgmma.cuh: the warpgroup products whose operand lists are too long to write by hand."""
+"""Writes src/gpu/wgmma.cuh, and with the argument "fp8" src/gpu/wgmma_fp8.cuh: the warpgroup products whose operand
+lists are too long to write by hand."""
 import sys
 
-TYPES = {"kBf16": "f32.bf16.bf16", "kF16": "f32.f16.f16"}
+# The instruction's inner dimension (32 bytes of each operand), its types, and what follows the scales.
+TYPES = {"kBf16": ("k16.f32.bf16.bf16", ", 0, 0"), "kF16": ("k16.f32.f16.f16", ", 0, 0"), "kE4m3": ("k32.f32.e4m3.e4m3", "")}
 
 HEAD = '''#pragma once
 // Warpgroup matrix products, D[64, N] += A[64, K] B[N, K]^T with both operands in shared memory, K innermost.
@@ -24,7 +26,7 @@ __device__ inline uint64_t descriptor(uint32_t shared_address) {
   return (uint64_t{1} << 62) | (uint64_t{64} << 32) | (uint64_t{1} << 16) | ((shared_address & 0x3FFFF) >> 4);
 }
 
-enum class Input { kBf16, kF16 };
+enum class Input { kBf16, kF16, kE4m3 };  // kE4m3: products in wgmma_fp8.cuh
 
 template <Input kInput, int kN>
 struct Product;  // static void add(float (&d)[kN / 2], uint64_t a, uint64_t b)
@@ -45,7 +47,7 @@ struct RegisterProduct;
 
 def product(kind, n):
     count = n // 2
-    types = TYPES[kind]
+    types, layouts = TYPES[kind]
     regs = ["%" + str(i) for i in range(count)]
     lines = [", ".join(regs[i:i + 16]) for i in range(0, count, 16)]
     body = '"\n        "'.join(line + (", " if i + 1 < len(lines) else "") for i, line in enumerate(lines))
@@ -57,9 +59,9 @@ struct Product<Input::{kind}, {n}> {{
   __device__ static void add(float (&d)[{count}], uint64_t a, uint64_t b, int accumulate) {{
     asm volatile(
         "{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{count + 2}, 0;\\n"
-        "wgmma.mma_async.sync.aligned.m64n{n}k16.{types} {{"
+        "wgmma.mma_async.sync.aligned.m64n{n}{types} {{"
         "{body}"
-        "}}, %{count}, %{count + 1}, p, 1, 1, 0, 0;\\n}}"
+        "}}, %{count}, %{count + 1}, p, 1, 1{layouts};\\n}}"
         : {(','+chr(10)+'          ').join(out_lines)}
         : "l"(a), "l"(b), "r"(accumulate));
   }}
@@ -70,7 +72,7 @@ struct Product<Input::{kind}, {n}> {{
 def product_from_registers(kind, n):
     """A from registers (four of them), B with N innermost: the second product of attention."""
     count = n // 2
-    types = TYPES[kind]
+    types = TYPES[kind][0]
     regs = ["%" + str(i) for i in range(count)]
     lines = [", ".join(regs[i:i + 16]) for i in range(0, count, 16)]
     body = '"\n        "'.join(line + (", " if i + 1 < len(lines) else "") for i, line in enumerate(lines))
@@ -82,7 +84,7 @@ struct RegisterProduct<Input::{kind}, {n}> {{
   __device__ static void add(float (&d)[{count}], const uint32_t (&a)[4], uint64_t b, int accumulate) {{
     asm volatile(
         "{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{count + 5}, 0;\\n"
-        "wgmma.mma_async.sync.aligned.m64n{n}k16.{types} {{"
+        "wgmma.mma_async.sync.aligned.m64n{n}{types} {{"
         "{body}"
         "}}, {{%{count}, %{count + 1}, %{count + 2}, %{count + 3}}}, %{count + 4}, p, 1, 1, 1;\\n}}"
         : {(','+chr(10)+'          ').join(out_lines)}
@@ -92,7 +94,19 @@ struct RegisterProduct<Input::{kind}, {n}> {{
 '''
 
 
+FP8_HEAD = '''#pragma once
+// Warpgroup products of E4M3 numbers: as in wgmma.cuh, 32 of K an instruction. Written by scripts/make_wgmma.py.
+#include "gpu/wgmma.cuh"
+
+namespace cheetah::wgmma {
+'''
+
+
 def main():
+    if sys.argv[1:] == ["fp8"]:
+        text = FP8_HEAD + "".join(product("kE4m3", n) for n in (16, 64, 128, 256))
+        sys.stdout.write(text + "\n}  // namespace cheetah::wgmma\n")
+        return
     text = HEAD
     for kind in ("kBf16", "kF16"):
         for n in (8, 16, 32, 64, 128, 256):

@@ -19,7 +19,7 @@ __device__ inline uint64_t descriptor(uint32_t shared_address) {
   return (uint64_t{1} << 62) | (uint64_t{64} << 32) | (uint64_t{1} << 16) | ((shared_address & 0x3FFFF) >> 4);
 }
 
-enum class Input { kBf16, kF16 };
+enum class Input { kBf16, kF16, kE4m3 };  // kE4m3: products in wgmma_fp8.cuh
 
 template <Input kInput, int kN>
 struct Product;  // static void add(float (&d)[kN / 2], uint64_t a, uint64_t b)

@@ -1,0 +1,32 @@
+#include "kernels/gemm/cuda/tuned.h"
+
+#include <algorithm>
+#include <array>
+
+namespace cheetah::gpu {
+namespace {
+
+// Products of up to `most` rows, from the row before it in the table on.
+struct Tuned {
+  DType dtype;
+  int64_t n, k, most;
+  const char* variant;
+};
+
+// Written by kernels_cuda_bench tune.
+constexpr std::array kH200 = {
+    Tuned{DType::kBF16, 6144, 4096, 64, "hopper_skinny"},
+};
+
+}  // namespace
+
+std::string_view tuned_variant(const ProductShape& shape, const DeviceInfo& device) {
+  if (device.name.find("H200") == std::string::npos) return {};
+  const auto takes = [&](const Tuned& tuned) {
+    return tuned.dtype == shape.dtype && tuned.n == shape.n && tuned.k == shape.k && shape.m <= tuned.most;
+  };
+  const auto at = std::ranges::find_if(kH200, takes);
+  return at == kH200.end() ? std::string_view() : at->variant;
+}
+
+}  // namespace cheetah::gpu
