@@ -33,8 +33,6 @@ DType random_weights(bool on_cuda) { return on_cuda ? DType::kBF16 : DType::kF16
 bool is_random(const std::string& path) { return path.starts_with("random:"); }
 
 std::unique_ptr<Model> load_model(const std::string& path, const std::string& dtype, bool on_cuda) {
-  if (weight_dtype(dtype) == DType::kF8E4M3 && !is_random(path))
-    throw UsageError("--dtype fp8: only random: models can be made with weights of 8-bit floats");
   if (is_random(path)) return Model::random(path, weight_dtype(dtype).value_or(random_weights(on_cuda)));
   LoadOptions options;
   options.dtype = weight_dtype(dtype);

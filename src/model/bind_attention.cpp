@@ -45,7 +45,7 @@ void split_kv_b(WeightLoader& loader, const ModelTraits& traits, const std::stri
                 AttentionWeights& into) {
   const MlaTraits& mla = traits.mla;
   const int64_t head_rows = mla.nope_dim + mla.value_dim;
-  const WeightMatrix all = loader.matrix(name, traits.heads * head_rows, mla.kv_rank);
+  const WeightMatrix all = loader.unscaled(name, traits.heads * head_rows, mla.kv_rank);
   if (!all.data) return;
   const TensorView view{.dtype = all.dtype, .shape = {all.rows, all.cols}, .data = all.data};
   // A quantized row does not survive transposition exactly: its values are kept widened.

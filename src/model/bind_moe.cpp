@@ -15,14 +15,6 @@ std::string find_moe_root(const WeightLoader& loader, const WeightNames& names, 
   return root + names.moe_roots.front();
 }
 
-WeightMatrix rows_of(const WeightMatrix& whole, int64_t first, int64_t rows) {
-  if (!whole.data) return {};
-  return {.dtype = whole.dtype,
-          .rows = rows,
-          .cols = whole.cols,
-          .data = whole.data + first * row_bytes(whole.dtype, whole.cols)};
-}
-
 std::vector<const float*> bind_expert_bias(WeightLoader& loader, const std::string& name, int64_t experts,
                                            int64_t size) {
   std::vector<const float*> result;

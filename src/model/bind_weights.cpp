@@ -65,7 +65,7 @@ void bind_head(WeightLoader& loader, const ModelTraits& traits, const WeightName
         if (loader.has(head + ".bias")) into.head.bias = loader.vector(head + ".bias", {traits.vocab});
         return;
       }
-  into.embedding = loader.matrix(embedding, traits.vocab, traits.hidden);
+  into.embedding = loader.unscaled(embedding, traits.vocab, traits.hidden);
   into.head.w = into.embedding;
 }
 
@@ -73,7 +73,8 @@ void bind_head(WeightLoader& loader, const ModelTraits& traits, const WeightName
 std::vector<std::string> ignored_parts(const ModelTraits& traits, const WeightNames& names,
                                        const std::string& root) {
   std::vector<std::string> ignored = names.ignored;
-  ignored.insert(ignored.end(), {"rotary_emb.inv_freq", ".masked_bias", ".attn.bias"});
+  ignored.insert(ignored.end(), {"rotary_emb.inv_freq", ".masked_bias", ".attn.bias", ".input_scale",
+                                 ".k_scale", ".v_scale"});
   constexpr int64_t kExtraLayers = 8;
   const auto count = static_cast<int64_t>(traits.layers.size());
   for (int64_t i = 0; i < kExtraLayers; ++i) ignored.push_back(root + indexed(names.layer, count + i));
@@ -97,8 +98,7 @@ Linear bind_linear(WeightLoader& loader, const WeightNames& names, const std::st
 Linear rows_of(const Linear& whole, int64_t first, int64_t rows) {
   if (!whole.present()) return {};
   Linear part = whole;
-  part.w.rows = rows;
-  part.w.data += first * row_bytes(whole.w.dtype, whole.w.cols);
+  part.w = rows_of(whole.w, first, rows);
   if (part.bias) part.bias += first;
   return part;
 }

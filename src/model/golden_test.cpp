@@ -49,6 +49,18 @@ TEST_P(GoldenTest, StaysWithinTheStatedBoundsInNativeArithmetic) {
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, ::testing::ValuesIn(reference_models()),
                          [](const auto& test) { return test_name(test.param); });
 
+class Fp8Test : public GoldenTest {};
+
+// Numbers and scales as the file has them, multiplied in FP8's own arithmetic: the reference's weights.
+TEST_F(Fp8Test, CheckpointsAreRightWithoutWidening) {
+  const std::string path = std::string(CHEETAH_SOURCE_DIR) + "/tests/models/deepseek_v3-fp8";
+  const auto model = Model::load(path, {.dtype = DType::kF8E4M3, .show_progress = false});
+  EXPECT_EQ(model->weights().layers[0].attention.o.w.dtype, DType::kF8E4M3);
+  EXPECT_NE(model->weights().layers[0].attention.o.w.scales.data, nullptr);
+  const VerifyResult result = run(path, Precision::kExact, DType::kF8E4M3, false);
+  EXPECT_TRUE(result.passed) << describe(result);
+}
+
 class HeldoutTest : public GoldenTest {};
 
 // The small sibling: the embedded model's text takes seven times as long.

@@ -49,17 +49,31 @@ void read_gguf_special_ids(const GgufFile& file, ModelTraits& traits) {
   traits.bos_id = read("tokenizer.ggml.bos_token_id").value_or(-1);
 }
 
-// weight_block_size of an FP8 checkpoint.
+// "weight_block_size" of an fp8 checkpoint, "block_structure" of a compressed-tensors one.
+const Json* find_fp8_block(const Json& quantization) {
+  const auto block = quantization.find("weight_block_size");
+  if (block != quantization.end()) return &*block;
+  const auto groups = quantization.find("config_groups");
+  if (groups == quantization.end() || !groups->is_object()) return nullptr;
+  for (const Json& group : *groups) {
+    const auto weights = group.find("weights");
+    if (weights == group.end() || !weights->is_object()) continue;
+    const auto structure = weights->find("block_structure");
+    if (structure != weights->end() && !structure->is_null()) return &*structure;
+  }
+  return nullptr;
+}
+
 void read_fp8_block(const Json& config, WeightSource& source) {
   const auto quantization = config.find("quantization_config");
   if (quantization == config.end() || !quantization->is_object()) return;
-  const auto block = quantization->find("weight_block_size");
-  if (block == quantization->end()) return;
+  const Json* block = find_fp8_block(*quantization);
+  if (!block || block->is_null()) return;
   const auto valid = [](const Json& side) {
     return side.is_number_integer() && side >= 1 && side <= (1 << 20);
   };
   if (!block->is_array() || block->size() != 2 || !valid((*block)[0]) || !valid((*block)[1]))
-    throw Error(format("{}: field \"weight_block_size\" is {}, expected two positive numbers", source.what,
+    throw Error(format("{}: the block of an FP8 scale is {}, expected two positive numbers", source.what,
                        printable(dump_json(*block))));
   source.fp8_rows = (*block)[0].get<int64_t>();
   source.fp8_cols = (*block)[1].get<int64_t>();

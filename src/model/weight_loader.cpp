@@ -44,7 +44,9 @@ WeightLoader::WeightLoader(const WeightSource& source, const LoadOptions& option
       options_(options),
       pool_(pool),
       into_(into),
-      progress_("loading", options.show_progress ? total_bytes(source.tensors) : 0) {}
+      progress_("loading", options.show_progress ? total_bytes(source.tensors) : 0),
+      has_fp8_(std::ranges::any_of(
+          source.tensors, [](const auto& tensor) { return tensor.second.dtype == DType::kF8E4M3; })) {}
 
 void WeightLoader::problem(std::string line) {
   if (num_problems_++ < kMaxListed) problems_.push_back(std::move(line));
@@ -65,28 +67,6 @@ const TensorView* WeightLoader::take(const std::string& name, const Shape& expec
 }
 
 std::byte* WeightLoader::own(int64_t bytes) { return into_.owned.take(bytes); }
-
-// FP8 blocks with their scales become BF16: the product has at most 4 + 24 significant bits, rounded once.
-TensorView WeightLoader::decoded(const std::string& name, const TensorView& view) {
-  const std::string scale_name = name + "_scale_inv";
-  if (view.dtype != DType::kF8E4M3 || !has(scale_name)) return view;
-  const int64_t rows = view.rows(), cols = view.cols();
-  const int64_t scale_cols = (cols + source_.fp8_cols - 1) / source_.fp8_cols;
-  const float* scales = vector(scale_name, {(rows + source_.fp8_rows - 1) / source_.fp8_rows, scale_cols});
-  if (!scales) return view;
-  std::byte* data = own(rows * cols * 2);
-  pool_.parallel_for(rows, 16, [&](int64_t begin, int64_t end, int) {
-    std::vector<float> row(static_cast<size_t>(cols));
-    for (int64_t r = begin; r < end; ++r) {
-      dequantize_row(view.dtype, view.row(r), row.data(), cols);
-      auto* out = reinterpret_cast<uint16_t*>(data) + r * cols;
-      for (int64_t c = 0; c < cols; ++c)
-        out[c] = f32_to_bf16(row[static_cast<size_t>(c)] *
-                             scales[r / source_.fp8_rows * scale_cols + c / source_.fp8_cols]);
-    }
-  });
-  return {.dtype = DType::kBF16, .shape = view.shape, .data = data};
-}
 
 DType WeightLoader::fitting(DType wanted, int64_t cols) {
   DType result = wanted;
@@ -148,14 +128,28 @@ WeightMatrix WeightLoader::prepare(const TensorView& view, bool keep_type) {
   const TensorView stored = as_usable(view);
   touch(stored);
   if (options_.show_progress) progress_.advance(view.bytes());
-  if (keep_type || !options_.dtype || *options_.dtype == stored.dtype) return as_matrix(stored);
+  if (keep_type || keeps_others() || !options_.dtype || *options_.dtype == stored.dtype)
+    return as_matrix(stored);
+  if (wants_fp8()) return narrowed(stored);
   const DType target = fitting(*options_.dtype, stored.cols());
   return target == stored.dtype ? as_matrix(stored) : convert(stored, target);
 }
 
 WeightMatrix WeightLoader::matrix(const std::string& name, int64_t rows, int64_t cols) {
   const TensorView* view = take(name, {rows, cols});
-  return view ? prepare(decoded(name, *view), false) : WeightMatrix{};
+  if (!view) return {};
+  const WeightScales scales = take_scales(name, *view);
+  if (!wants_fp8() || view->dtype != DType::kF8E4M3) return prepare(decoded(*view, scales), false);
+  touch(*view);
+  if (options_.show_progress) progress_.advance(view->bytes());
+  WeightMatrix kept = as_matrix(*view);
+  kept.scales = scales;
+  return kept;
+}
+
+WeightMatrix WeightLoader::unscaled(const std::string& name, int64_t rows, int64_t cols) {
+  const TensorView* view = take(name, {rows, cols});
+  return view ? prepare(decoded(name, *view), wants_fp8()) : WeightMatrix{};
 }
 
 WeightMatrix WeightLoader::table(const std::string& name, int64_t rows, int64_t cols) {
@@ -169,11 +163,7 @@ std::vector<WeightMatrix> WeightLoader::matrices(const std::string& name, int64_
   const TensorView* view = take(name, {count, rows, cols});
   if (!view) return result;
   const WeightMatrix all = prepare(*view, false);
-  for (int64_t i = 0; i < count; ++i)
-    result[static_cast<size_t>(i)] = {.dtype = all.dtype,
-                                      .rows = rows,
-                                      .cols = cols,
-                                      .data = all.data + i * rows * row_bytes(all.dtype, cols)};
+  for (int64_t i = 0; i < count; ++i) result[static_cast<size_t>(i)] = rows_of(all, i * rows, rows);
   return result;
 }
 

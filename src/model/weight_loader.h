@@ -33,6 +33,8 @@ class WeightLoader {
   // A linear layer's weights [rows, cols]; several such matrices in one tensor are `count` > 1.
   WeightMatrix matrix(const std::string& name, int64_t rows, int64_t cols);
   std::vector<WeightMatrix> matrices(const std::string& name, int64_t count, int64_t rows, int64_t cols);
+  // … for those who read the numbers themselves: never in FP8, which has scales.
+  WeightMatrix unscaled(const std::string& name, int64_t rows, int64_t cols);
   // In the stored type, whatever the options ask for: tables and small, sensitive matrices.
   WeightMatrix table(const std::string& name, int64_t rows, int64_t cols);
   // Stored [cols, rows].
@@ -52,7 +54,14 @@ class WeightLoader {
   void finish(const std::vector<std::string>& ignored);
 
  private:
+  // fp8_weights.cpp: the scales that stand beside a weight in FP8, and weights with them and without.
+  WeightScales take_scales(const std::string& name, const TensorView& view);
   TensorView decoded(const std::string& name, const TensorView& view);
+  TensorView decoded(const TensorView& view, const WeightScales& scales);
+  WeightMatrix narrowed(const TensorView& view);
+  bool wants_fp8() const { return options_.dtype == DType::kF8E4M3; }
+  // A checkpoint that has matrices in FP8 left the others in their type on purpose.
+  bool keeps_others() const { return wants_fp8() && has_fp8_; }
   TensorView as_usable(const TensorView& view);
   WeightMatrix convert(const TensorView& view, DType target);
   DType fitting(DType wanted, int64_t cols);
@@ -68,6 +77,7 @@ class WeightLoader {
   std::set<std::string> noted_;
   std::vector<std::string> problems_;
   int64_t num_problems_ = 0;
+  bool has_fp8_ = false;
 };
 
 }  // namespace cheetah

@@ -103,6 +103,43 @@ TEST_F(WeightLoaderTest, MultipliesFp8BlocksByTheirScales) {
   EXPECT_EQ(error_of(load), "");
 }
 
+TEST_F(WeightLoaderTest, TakesOneScaleForATensorARowOrABlock) {
+  store_.add("tensor.weight", DType::kF8E4M3, {3, 6});
+  store_.add("tensor.weight_scale", DType::kF32, {});
+  store_.add("rows.weight", DType::kF8E4M3, {3, 6});
+  store_.add("rows.weight_scale", DType::kBF16, {3, 1});
+  for (const char* name : {"tensor.weight", "rows.weight"})
+    for (int i = 0; i < 18; ++i) store_.at<uint8_t>(name)[i] = 0x38;  // 1.0
+  *store_.at<float>("tensor.weight_scale") = 0.5f;
+  for (int i = 0; i < 3; ++i)
+    store_.at<uint16_t>("rows.weight_scale")[i] = f32_to_bf16(static_cast<float>(i + 1));
+  WeightLoader load = loader(DType::kF8E4M3);
+  const WeightMatrix tensor = load.matrix("tensor.weight", 3, 6), rows = load.matrix("rows.weight", 3, 6);
+  EXPECT_EQ(tensor.data, store_.tensors.at("tensor.weight").data) << "kept as stored";
+  EXPECT_TRUE(tensor.has_row_scales());
+  std::vector<float> row(6);
+  widen_weights(tensor, 2, row.data());
+  EXPECT_EQ(row[5], 0.5f);
+  widen_weights(rows, 2, row.data());
+  EXPECT_EQ(row[0], 3.f);
+  EXPECT_EQ(error_of(load), "");
+}
+
+TEST_F(WeightLoaderTest, StoresOtherTypesInFp8WithAScaleARow) {
+  store_.add("w", DType::kF32, {2, 40});
+  for (int i = 0; i < 80; ++i) store_.at<float>("w")[i] = i < 40 ? 1e-3f * static_cast<float>(i - 20) : 0.f;
+  WeightLoader load = loader(DType::kF8E4M3);
+  const WeightMatrix w = load.matrix("w", 2, 40), whole = load.unscaled("w", 2, 40);
+  ASSERT_EQ(w.dtype, DType::kF8E4M3);
+  EXPECT_EQ(whole.dtype, DType::kF32);
+  std::vector<float> row(40);
+  widen_weights(w, 0, row.data());
+  for (int i = 0; i < 40; ++i)
+    EXPECT_NEAR(row[static_cast<size_t>(i)], 1e-3f * static_cast<float>(i - 20), 1.3e-3f);
+  widen_weights(w, 1, row.data());
+  for (const float number : row) EXPECT_EQ(number, 0.f);
+}
+
 TEST_F(WeightLoaderTest, ReportsEverythingThatDoesNotFitInOneMessage) {
   store_.add("shape", DType::kF32, {2, 3});
   store_.add("extra", DType::kF32, {7});

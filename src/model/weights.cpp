@@ -5,12 +5,18 @@
 namespace cheetah {
 namespace {
 
-int64_t matrix_bytes(const WeightMatrix& w) { return w.data ? w.rows * row_bytes(w.dtype, w.cols) : 0; }
+int64_t number_bytes(const WeightMatrix& w) { return w.data ? w.rows * row_bytes(w.dtype, w.cols) : 0; }
+int64_t matrix_bytes(const WeightMatrix& w) {
+  return number_bytes(w) + w.num_scales() * static_cast<int64_t>(sizeof(float));
+}
 int64_t matrix_elements(const WeightMatrix& w) { return w.data ? w.rows * w.cols : 0; }
 
 bool neighbours(const Linear& a, const Linear& b) {
   if (!a.present() || !b.present() || a.w.dtype != b.w.dtype || a.w.cols != b.w.cols) return false;
-  if (b.w.data != a.w.data + matrix_bytes(a.w)) return false;
+  if (b.w.data != a.w.data + number_bytes(a.w)) return false;
+  const WeightScales &first = a.w.scales, &second = b.w.scales;
+  if (first.rows != second.rows || first.cols != second.cols || !first.data != !second.data) return false;
+  if (first.data && (a.w.rows % first.rows != 0 || second.data != a.w.scales_of_row(a.w.rows))) return false;
   return a.bias ? b.bias == a.bias + a.w.rows : b.bias == nullptr;
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpu/memory.h"
@@ -255,6 +257,79 @@ void sampling(Bench& bench) {
   }
 }
 
+// The fastest variant of each shape, as the table in gemm/cuda/tuned.cpp has it: one line for as many rows of
+// x as it holds.
+class Tuner {
+ public:
+  explicit Tuner(Bench& bench) : bench_(bench) {}
+
+  void shape(DType dtype, int64_t n, int64_t k) {
+    const int64_t bytes = n * row_bytes(dtype, k), copies = std::max<int64_t>(1, w_.size() / bytes);
+    std::string_view held;
+    int64_t most = 0;
+    for (const int64_t m : {1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 512}) {
+      const std::string_view best = fastest(dtype, n, k, m, bytes, copies);
+      if (!held.empty() && best != held) print_line(dtype, n, k, most, held);
+      held = best;
+      most = m;
+    }
+    print_line(dtype, n, k, most, held);
+  }
+
+ private:
+  static void print_line(DType dtype, int64_t n, int64_t k, int64_t most, std::string_view variant) {
+    std::printf("    Tuned{DType::k%s, %ld, %ld, %ld, \"%s\"},\n",
+                std::string(dtype == DType::kF8E4M3 ? "F8E4M3" : name_of(dtype)).c_str(),
+                static_cast<long>(n), static_cast<long>(k), static_cast<long>(most),
+                std::string(variant).c_str());
+  }
+  std::string_view fastest(DType dtype, int64_t n, int64_t k, int64_t m, int64_t bytes, int64_t copies) {
+    std::string_view best;
+    double best_us = 0;
+    int64_t turn = 0;
+    GemmArgs<Bf16, Bf16> args{.x = x_.as<Bf16>(),
+                              .x_stride = k,
+                              .m = m,
+                              .w = {.dtype = dtype, .rows = n, .cols = k, .data = w_.data()},
+                              .y = y_.as<Bf16>(),
+                              .y_stride = n,
+                              .widened = wide_.as<Bf16>(),
+                              .widened_numbers = n * k,
+                              .narrowed = narrow_.data(),
+                              .narrowed_bytes = narrow_.size()};
+    for (const auto& variant : gemm_variants<Bf16, Bf16>().subspan(1)) {
+      if (!variant.fits(args, bench_.device)) continue;
+      const double us = bench_.median_us([&] {
+        args.w.data = w_.data() + turn++ % copies * bytes / 16 * 16;  // never from the cache
+        variant.run(args, bench_.stream);
+      });
+      if (best.empty() || us < best_us) {
+        best = variant.name;
+        best_us = us;
+      }
+    }
+    return best;
+  }
+
+  static constexpr int64_t kMostRows = 512, kMostN = 28672, kMostK = 14336;
+  Bench& bench_;
+  DeviceBuffer w_ = bench_.zeros(int64_t{1} << 30), x_ = bench_.zeros(kMostRows * kMostK * 2),
+               y_ = bench_.zeros(kMostRows * kMostN * 2), wide_ = bench_.zeros(kMostN * 4096 * 2),
+               narrow_ = bench_.zeros(narrowed_x_bytes(kMostRows, kMostK));
+};
+
+void tune() {
+  Bench bench;
+  Tuner tuner(bench);
+  for (const DType dtype :
+       {DType::kBF16, DType::kF8E4M3, DType::kQ8_0, DType::kQ4_0, DType::kQ4_K, DType::kQ6_K}) {
+    tuner.shape(dtype, 6144, 4096);
+    tuner.shape(dtype, 4096, 4096);
+    tuner.shape(dtype, 28672, 4096);
+    tuner.shape(dtype, 4096, 14336);
+  }
+}
+
 void run() {
   if (!cuda_available()) {
     std::printf("skipped: %s\n", cuda_available().reason.c_str());
@@ -277,4 +352,10 @@ void run() {
 }  // namespace
 }  // namespace cheetah::gpu
 
-int main() { cheetah::gpu::run(); }
+// Without arguments the numbers; with "tune" the table of fastest variants.
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "tune")
+    cheetah::gpu::tune();
+  else
+    cheetah::gpu::run();
+}

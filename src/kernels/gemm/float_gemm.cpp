@@ -54,6 +54,16 @@ void stored_rows(const TileTask& task, const Block& block, int64_t row, const st
     rows[j] = task.w.data + HWY_MIN(row + j, task.row_end - 1) * bytes + block.k_begin * Widen::kBytes;
 }
 
+void scale_row(const TileTask& task, const Block& block, int64_t row, float* to) {
+  const float* scales = task.w.scales_of_row(row);
+  for (int64_t k = 0; k < block.k;) {  // as far as one scale reaches
+    const int64_t column = block.k_begin + k,
+                  end = HWY_MIN(block.k, k + task.w.scales.cols - column % task.w.scales.cols);
+    const float scale = scales[column / task.w.scales.cols];
+    for (; k < end; ++k) to[k] *= scale;
+  }
+}
+
 template <int kN>
 void widened_rows(const TileTask& task, const Block& block, int64_t row, const std::byte** rows) {
   const int64_t bytes = row_bytes(task.w.dtype, task.w.cols), skip = row_bytes(task.w.dtype, block.k_begin);
@@ -62,6 +72,7 @@ void widened_rows(const TileTask& task, const Block& block, int64_t row, const s
     if (row + j < task.row_end) {
       if (j) to += block.stride;
       widen_row(task.w.dtype, task.w.data + (row + j) * bytes + skip, to, block.k);
+      if (task.w.scales.data) scale_row(task, block, row + j, to);
       std::fill(to + block.k, to + block.stride, 0.f);
     }
     rows[j] = reinterpret_cast<const std::byte*>(to);

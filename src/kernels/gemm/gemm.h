@@ -9,12 +9,32 @@
 
 namespace cheetah {
 
+// What stored numbers are to be multiplied with: one number for every rows x cols of them.
+struct WeightScales {
+  const float* data = nullptr;  // [a matrix's rows / rows, its cols / cols] rounded up; none: as stored
+  int64_t rows = 1;
+  int64_t cols = 0;
+};
+
 struct WeightMatrix {
   DType dtype = DType::kF32;
   int64_t rows = 0;                 // outputs
   int64_t cols = 0;                 // inputs, a whole number of the type's blocks
   const std::byte* data = nullptr;  // [rows, cols], dense
+  WeightScales scales = {};         // of F8_E4M3
+
+  int64_t scales_across() const { return (cols + scales.cols - 1) / scales.cols; }
+  int64_t num_scales() const {
+    return scales.data ? (rows + scales.rows - 1) / scales.rows * scales_across() : 0;
+  }
+  const float* scales_of_row(int64_t row) const { return scales.data + row / scales.rows * scales_across(); }
+  bool has_row_scales() const { return scales.data && scales.rows == 1 && scales.cols >= cols; }
 };
+
+// Rows [first, first + rows) of a matrix. Throws Error where scales do not begin there.
+WeightMatrix rows_of(const WeightMatrix& whole, int64_t first, int64_t rows);
+// A row as it counts: widened and scaled.
+void widen_weights(const WeightMatrix& w, int64_t row, float* to);
 
 struct GemmArgs {
   const float* x = nullptr;  // [m, w.cols] f32

@@ -92,6 +92,16 @@ inline GemmCase make_gemm_case(DType dtype, int64_t m, int64_t rows, int64_t col
   return c;
 }
 
+// Scales between a half and three halves for every `high` rows and `wide` columns.
+inline std::vector<float> add_scales(WeightMatrix& w, int64_t high, int64_t wide, uint64_t seed) {
+  Philox random(seed);
+  w.scales = {.data = nullptr, .rows = high, .cols = wide};
+  std::vector<float> scales(static_cast<size_t>((w.rows + high - 1) / high * w.scales_across()));
+  for (float& scale : scales) scale = 0.5f + static_cast<float>(random.next_uniform());
+  w.scales.data = scales.data();
+  return scales;
+}
+
 // How far each element of x may be rounded, for native products of quantized and BF16 weights; else 0.
 inline std::vector<float> half_steps(const GemmArgs& args, Precision precision) {
   const int64_t cols = args.w.cols;
@@ -120,7 +130,7 @@ inline std::vector<double> gemm_error_bounds(const GemmArgs& args, Precision pre
   std::vector<float> row(static_cast<size_t>(w.cols));
   std::vector<double> bounds(static_cast<size_t>(args.m * w.rows));
   for (int64_t r = 0; r < w.rows; ++r) {
-    dequantize_row(w.dtype, w.data + r * row_bytes(w.dtype, w.cols), row.data(), w.cols);
+    widen_weights(w, r, row.data());
     for (int64_t i = 0; i < args.m; ++i) {
       double sum = args.bias ? std::fabs(args.bias[r]) : 0, rounding = 0;
       for (int64_t k = 0; k < w.cols; ++k) {

@@ -2,8 +2,10 @@
 // The products of gemm.h on the device. X is the type of x, Y that of y: float or Bf16; sums are float.
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "gpu/stream.h"
+#include "gpu/tensor_map.h"
 #include "kernels/gemm/gemm.h"
 #include "tensor/bf16.h"
 
@@ -27,6 +29,9 @@ struct GemmArgs {
   // through the portable kernel then.
   Bf16* widened = nullptr;
   int64_t widened_numbers = 0;
+  // Room where a variant may put x in eight bits a number, or none; narrowed_x_bytes of it.
+  std::byte* narrowed = nullptr;
+  int64_t narrowed_bytes = 0;
 
   int64_t outputs() const { return gated ? w.rows / 2 : w.rows; }
 };
@@ -38,8 +43,20 @@ struct WeightMatrices {
   int64_t rows = 0;
   int64_t cols = 0;
   const std::byte* const* data = nullptr;  // [count] on the device
-  const float* const* biases = nullptr;    // [count] on the device, or none
+  // [count] on the device: WeightScales of each, all of one shape; or none.
+  const float* const* scales = nullptr;
+  int64_t scale_rows = 1;
+  int64_t scale_cols = 0;
+  const TensorMap* maps = nullptr;       // [count] on the device, of grouped_weight_map; or none
+  const float* const* biases = nullptr;  // [count] on the device, or none
 };
+
+// Bytes that any variant takes for rows of x in eight bits.
+inline int64_t narrowed_x_bytes(int64_t m, int64_t cols) { return m * (cols + cols / 2 + 16); }
+
+// What the copy engine needs to know about such matrices (WeightMatrices::maps); none where no kernel for
+// this device takes them.
+std::vector<TensorMap> grouped_weight_maps(std::span<const WeightMatrix> matrices, const DeviceInfo& device);
 
 // With offsets (int32, on the device, [count + 1], ascending from 0): rows [offsets[e], offsets[e + 1]) of x
 // go through matrix e, `rows` in all. Without: all `rows` rows go through every matrix, whose inputs and
@@ -52,9 +69,12 @@ struct GroupedGemmArgs {
   int64_t rows = 0;
   WeightMatrices w;
   const int32_t* offsets = nullptr;
+  bool gated = false;  // as GemmArgs; with offsets
   Y* y = nullptr;
   int64_t y_stride = 0;
   int64_t y_step = 0;
+  std::byte* narrowed = nullptr;  // as GemmArgs
+  int64_t narrowed_bytes = 0;
 };
 
 // One way to compute a product. The table lists the plainest first, which takes every shape.
@@ -63,6 +83,8 @@ struct ProductVariant {
   const char* name;
   bool (*fits)(const Args& args, const DeviceInfo& device);
   void (*run)(const Args& args, Stream& stream);
+  // Whether it should take less time than those before it, by the cost model; none: wherever it fits.
+  bool (*pays)(const Args& args, const DeviceInfo& device) = nullptr;
 };
 template <class X, class Y>
 using GemmVariant = ProductVariant<GemmArgs<X, Y>>;
@@ -74,7 +96,12 @@ std::span<const GemmVariant<X, Y>> gemm_variants();
 template <class X, class Y>
 std::span<const GroupedGemmVariant<X, Y>> grouped_gemm_variants();
 
-// The last variant of the table that fits. Instantiated for (float, float), (Bf16, Bf16) and (Bf16, float).
+// The variant that was measured to be fastest on this card (cuda/tuned.h); of other shapes the last of the
+// table that fits and pays.
+template <class X, class Y>
+const GemmVariant<X, Y>& choose_gemm(const GemmArgs<X, Y>& args, const DeviceInfo& device);
+
+// By the chosen variant. Instantiated for (float, float), (Bf16, Bf16) and (Bf16, float).
 template <class X, class Y>
 void gemm(const GemmArgs<X, Y>& args, Stream& stream);
 template <class X, class Y>

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "hwy/targets.h"
 #include "kernels/gemm/gemm_case.h"
@@ -63,6 +64,29 @@ TEST(Gemm, EveryTypeStaysWithinItsBoundOfTheReferenceOnRaggedShapes) {
             }
   }
   hwy::SetSupportedTargetsForTest(0);
+}
+
+TEST(Gemm, ScalesOfRowsAndOfBlocksAreApplied) {
+  ThreadPool pool({.num_threads = 1});
+  for (const auto& [high, wide] : std::vector<std::pair<int64_t, int64_t>>{{1, 832}, {128, 128}, {2, 7}})
+    for (const int64_t m : {1, 5, 70})
+      for (const Precision precision : kPrecisions) {
+        GemmCase c = make_gemm_case(DType::kF8E4M3, m, 133, 832, 12);
+        const std::vector<float> scales = add_scales(c.args.w, high, wide, 13);
+        ASSERT_NO_FATAL_FAILURE(expect_reference(c, {pool, precision})) << high << " x " << wide;
+      }
+}
+
+TEST(Gemm, APartOfAMatrixTakesItsScalesAlong) {
+  GemmCase c = make_gemm_case(DType::kF8E4M3, 1, 8, 16, 14);
+  const std::vector<float> scales = add_scales(c.args.w, 2, 8, 15);
+  const WeightMatrix part = rows_of(c.args.w, 4, 3);
+  std::vector<float> whole_row(16), part_row(16);
+  widen_weights(c.args.w, 6, whole_row.data());
+  widen_weights(part, 2, part_row.data());
+  EXPECT_EQ(whole_row, part_row);
+  EXPECT_EQ(part.num_scales(), 4);
+  EXPECT_THROW(rows_of(c.args.w, 3, 2), Error);
 }
 
 TEST(Gemm, LargeProductsWithoutBiasStayWithinTheBound) {

@@ -23,6 +23,11 @@ std::string why_no_chain(const ModelTraits& traits) {
   return "";
 }
 
+gpu::ChainMatrix chain_matrix(const WeightMatrix& w) {
+  if (w.scales.data && !w.has_row_scales()) return {};
+  return {.w = w, .row_scales = w.scales.data};
+}
+
 gpu::ChainModel chain_model_of(const ModelTraits& traits, const DeviceWeights& device) {
   gpu::ChainModel model{.hidden = traits.hidden,
                         .ffn = traits.ffn,
@@ -33,14 +38,15 @@ gpu::ChainModel chain_model_of(const ModelTraits& traits, const DeviceWeights& d
                         .attention_scale = traits.attention_scale,
                         .inv_freq = device.rope().inv_freq,
                         .rope_magnitude = traits.rope.magnitude};
-  // A part that has a bias where the kernel adds none is left out, which gpu::why_no_chain finds.
+  // A part that has a bias where the kernel adds none is left out, which gpu::why_no_chain finds; so is one
+  // whose scales are not of rows.
   const auto unbiased = [](const Linear& layer) {
-    return gpu::ChainMatrix{.w = layer.bias ? WeightMatrix{} : layer.w};
+    return layer.bias ? gpu::ChainMatrix{} : chain_matrix(layer.w);
   };
   const ModelWeights& weights = device.weights();
   for (size_t i = 0; i < traits.layers.size(); ++i) {
     const LayerWeights& w = weights.layers[i];
-    model.layers.push_back({.qkv = {.w = w.attention.qkv.w},
+    model.layers.push_back({.qkv = chain_matrix(w.attention.qkv.w),
                             .o = unbiased(w.attention.o),
                             .gate_up = unbiased(w.mlp.gate_up),
                             .down = unbiased(w.mlp.down),

@@ -10,6 +10,8 @@ namespace cheetah {
 // Empty, or what keeps this architecture from it.
 std::string why_no_chain(const ModelTraits& traits);
 
+// A matrix as the kernel takes it: empty where its scales are not of rows.
+gpu::ChainMatrix chain_matrix(const WeightMatrix& w);
 // The model as the kernel takes it; what of it does not fit the device gpu::why_no_chain tells.
 gpu::ChainModel chain_model_of(const ModelTraits& traits, const DeviceWeights& weights);
 

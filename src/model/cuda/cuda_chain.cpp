@@ -15,7 +15,7 @@ void CudaForward<T>::make_chain() {
     if (!gpu::why_no_chain(model, stream().device()).empty()) return;
     gpu::ChainModel with_head = model;
     with_head.final_norm = weights_.final_norm.weight;
-    with_head.head = {.w = weights_.head.bias ? WeightMatrix{} : weights_.head.w};
+    with_head.head = weights_.head.bias ? gpu::ChainMatrix{} : chain_matrix(weights_.head.w);
     chain_has_head_ = with_head.head.w.data && gpu::why_no_chain(with_head, stream().device()).empty();
     chain_ = std::make_unique<gpu::DecodeChain>(chain_has_head_ ? with_head : model, place_.memory, stream());
   }

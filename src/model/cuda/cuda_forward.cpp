@@ -239,6 +239,7 @@ template <class Y>
 void CudaForward<T>::linear(const Linear& layer, const T* x, int64_t x_stride, DeviceRows<Y> y,
                             Finish finish) {
   const int64_t widened = std::is_same_v<T, Bf16> ? widened_numbers(layer.w, finish.gated) : 0;
+  const int64_t narrowed = std::is_same_v<T, Bf16> ? narrowed_bytes(layer.w.dtype, rows_, layer.w.cols) : 0;
   gpu::gemm<T, Y>({.x = x,
                    .x_stride = x_stride,
                    .m = rows_,
@@ -250,7 +251,9 @@ void CudaForward<T>::linear(const Linear& layer, const T* x, int64_t x_stride, D
                    .y = y.data,
                    .y_stride = y.stride,
                    .widened = take<Bf16>(widened_, widened),
-                   .widened_numbers = widened},
+                   .widened_numbers = widened,
+                   .narrowed = take<std::byte>(narrowed_, narrowed),
+                   .narrowed_bytes = narrowed},
                   stream());
 }
 

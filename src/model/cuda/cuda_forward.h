@@ -18,6 +18,11 @@ struct DeviceRows {
   int64_t stride = 0;  // elements between rows
 };
 
+// Room for rows of x in FP8, where weights are.
+inline int64_t narrowed_bytes(DType weights, int64_t rows, int64_t cols) {
+  return weights == DType::kF8E4M3 ? gpu::narrowed_x_bytes(rows, cols) : 0;
+}
+
 // What a product does with its sums besides storing them.
 struct Finish {
   bool gated = false;  // silu(first half) * second half
@@ -100,6 +105,10 @@ class CudaForward {
   void run_moe(size_t index, const T* x, T* y, bool adds);
   void route_tokens(const MoeWeights& w, const T* x);
   T* run_experts(const DeviceLayerTables& tables, const T* x);
+  bool gates_experts_in_product(const DeviceLayerTables& tables) const {
+    return tables.gate_up.count > 0 && traits_.activation == Activation::kSilu && !traits_.moe.clamped_swiglu;
+  }
+  void gate_experts(T* gate, int64_t rows);
 
   template <class Number = T>
   Number* take(DeviceScratch& scratch, int64_t count) {
@@ -129,7 +138,7 @@ class CudaForward {
   DeviceScratch x_buffer_, picked_x_, normed_, qkv_, attended_buffer_, picked_attended_, branch_, inner_;
   DeviceScratch latent_q_, latent_kv_, latent_out_, low_rank_;
   DeviceScratch router_, expert_ids_, expert_weights_, order_buffer_, gathered_, expert_inner_, expert_out_;
-  DeviceScratch logits_, hidden_, sampled_ids_, widened_, attention_counters_, attention_parts_;
+  DeviceScratch logits_, hidden_, sampled_ids_, widened_, narrowed_, attention_counters_, attention_parts_;
   gpu::PinnedBuffer host_logits_;
   T* x_ = nullptr;         // [rows_, hidden]: the residual stream
   const T* in_ = nullptr;  // [rows_, hidden]: what the next part of a layer takes

@@ -93,40 +93,54 @@ T* CudaForward<T>::run_experts(const DeviceLayerTables& tables, const T* x) {
                         .rows = routed,
                         .cols = hidden},
                        stream());
-  T* gate = take(expert_inner_, routed * stride);
-  const auto multiply = [&](const gpu::WeightMatrices& w, const T* from, int64_t from_stride,
-                            const Rows& to) {
+  const bool gated_in_product = gates_experts_in_product(tables);
+  const int64_t kept = gated_in_product ? inner : stride;
+  T* gate = take(expert_inner_, routed * kept);
+  const auto multiply = [&](const gpu::WeightMatrices& w, const T* from, int64_t from_stride, const Rows& to,
+                            bool gated = false) {
+    const int64_t narrowed = std::is_same_v<T, Bf16> ? narrowed_bytes(w.dtype, routed, w.cols) : 0;
     gpu::grouped_gemm<T, T>({.x = from,
                              .x_stride = from_stride,
                              .rows = routed,
                              .w = w,
                              .offsets = order_.offsets,
+                             .gated = gated,
                              .y = to.data,
-                             .y_stride = to.stride},
+                             .y_stride = to.stride,
+                             .narrowed = take<std::byte>(narrowed_, narrowed),
+                             .narrowed_bytes = narrowed},
                             stream());
   };
   if (tables.gate_up.count > 0) {
-    multiply(tables.gate_up, gathered, hidden, {gate, stride});
+    multiply(tables.gate_up, gathered, hidden, {gate, kept}, gated_in_product);
   } else {
     multiply(tables.gate, gathered, hidden, {gate, stride});
     multiply(tables.up, gathered, hidden, {gate + inner, stride});
   }
-  const gpu::GatedArgs<T> rows{.kind = traits_.activation,
+  if (!gated_in_product) gate_experts(gate, routed);
+  T* out = take(expert_out_, routed * hidden);
+  multiply(tables.down, gate, kept, {out, hidden});
+  return out;
+}
+
+// Gates and what they let through, side by side in `rows` rows.
+template <class T>
+void CudaForward<T>::gate_experts(T* gate, int64_t rows) {
+  const MoeTraits& moe = traits_.moe;
+  const int64_t inner = moe.expert_hidden, stride = 2 * inner;
+  const gpu::GatedArgs<T> args{.kind = traits_.activation,
                                .gate = gate,
                                .gate_stride = stride,
                                .up = gate + inner,
                                .up_stride = stride,
                                .y = gate,
                                .y_stride = stride,
-                               .rows = routed,
+                               .rows = rows,
                                .cols = inner};
   if (moe.clamped_swiglu)
-    gpu::clamped_swiglu<T>({.rows = rows, .limit = moe.swiglu_limit}, stream());
+    gpu::clamped_swiglu<T>({.rows = args, .limit = moe.swiglu_limit}, stream());
   else
-    gpu::gated_activation(rows, stream());
-  T* out = take(expert_out_, routed * hidden);
-  multiply(tables.down, gate, stride, {out, hidden});
-  return out;
+    gpu::gated_activation(args, stream());
 }
 
 template class CudaForward<float>;

@@ -47,6 +47,26 @@ TEST_P(CudaGolden, StaysWithinTheStatedBoundsInNativeArithmetic) { check(Precisi
 INSTANTIATE_TEST_SUITE_P(Models, CudaGolden, testing::ValuesIn(reference_models()),
                          [](const auto& test) { return test_name(test.param); });
 
+// Weights in FP8 with scales of rows, and of blocks: as far from the golden file as the CPU is.
+TEST(CudaRunner, AppliesTheScalesOfFp8Weights) {
+  for (const char* name : {"llama", "qwen3_moe", "deepseek_v3-fp8"}) {
+    SCOPED_TRACE(name);
+    const std::string path = std::string(CHEETAH_SOURCE_DIR) + "/tests/models/" + name;
+    const auto model = Model::load(path, {.dtype = DType::kF8E4M3, .show_progress = false});
+    VerifyInputs inputs = read_golden(path);
+    inputs.heldout.clear();
+    ThreadPool threads;
+    CpuRunner cpu(*model, {threads, Precision::kExact});
+    const auto cuda = make_cuda_runner(*model, Precision::kExact);
+    const VerifyResult expected = verify(*model, cpu, inputs, {}), actual = verify(*model, *cuda, inputs, {});
+    ASSERT_EQ(actual.cases.size(), expected.cases.size());
+    for (size_t i = 0; i < actual.cases.size(); ++i) {
+      EXPECT_NEAR(actual.cases[i].logit_error, expected.cases[i].logit_error, 2e-3);
+      EXPECT_NEAR(actual.cases[i].nll_error, expected.cases[i].nll_error, 2e-3);
+    }
+  }
+}
+
 // 256 greedy tokens of the embedded model are the CPU's, token for token.
 TEST(CudaRunner, WritesTheSameTextAsTheCpuInExactArithmetic) {
   const auto model =

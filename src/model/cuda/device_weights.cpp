@@ -51,8 +51,13 @@ void visit_experts(MoeWeights& moe, const ModelTraits& traits, Visit&& on) {
   for (const float*& bias : moe.down_bias) on(bias, traits.hidden);
 }
 
+Placement::Piece scales_of(const WeightMatrix& w) { return piece_of(w.scales.data, w.num_scales()); }
+
 bool can_join(const WeightMatrix& a, const WeightMatrix& b) {
   constexpr int64_t kCopyAlignment = 16;  // that each part keeps for itself
+  const WeightScales &first = a.scales, &second = b.scales;
+  if (!first.data != !second.data || first.rows != second.rows || first.cols != second.cols) return false;
+  if (first.data && a.rows % first.rows != 0) return false;
   return a.data && b.data && a.dtype == b.dtype && a.cols == b.cols &&
          piece_of(a).bytes % kCopyAlignment == 0;
 }
@@ -61,11 +66,14 @@ bool can_join(const WeightMatrix& a, const WeightMatrix& b) {
 bool join(Placement& placement, const Linear& a, const Linear& b) {
   if (!can_join(a.w, b.w) || !a.bias != !b.bias) return false;
   if (!placement.add_neighbours({piece_of(a.w), piece_of(b.w)})) return false;
+  if (a.w.scales.data && !placement.add_neighbours({scales_of(a.w), scales_of(b.w)})) return false;
   return !a.bias || placement.add_neighbours({piece_of(a.bias, a.w.rows), piece_of(b.bias, b.w.rows)});
 }
 bool join(Placement& placement, const Linear& a, const Linear& b, const Linear& c) {
   if (!can_join(a.w, b.w) || !can_join(b.w, c.w) || !a.bias != !b.bias || !b.bias != !c.bias) return false;
   if (!placement.add_neighbours({piece_of(a.w), piece_of(b.w), piece_of(c.w)})) return false;
+  if (a.w.scales.data && !placement.add_neighbours({scales_of(a.w), scales_of(b.w), scales_of(c.w)}))
+    return false;
   return !a.bias || placement.add_neighbours(
                         {piece_of(a.bias, a.w.rows), piece_of(b.bias, b.w.rows), piece_of(c.bias, c.w.rows)});
 }
@@ -116,7 +124,11 @@ DeviceWeights::DeviceWeights(const ModelWeights& host, const ModelTraits& traits
 }
 
 void DeviceWeights::plan(const ModelTraits& traits) {
-  const auto add = [&](auto& what, auto... count) { placement_.add(piece_of(what, count...)); };
+  const auto add = [&](auto& what, auto... count) {
+    placement_.add(piece_of(what, count...));
+    if constexpr (std::is_same_v<std::remove_reference_t<decltype(what)>, WeightMatrix>)
+      placement_.add(scales_of(what));
+  };
   add(weights_.embedding);
   add(weights_.positions);
   for (LayerWeights& layer : weights_.layers) {
@@ -138,10 +150,12 @@ void DeviceWeights::translate(const ModelTraits& traits) {
                                                                            placement_.offset_of(pointer));
   };
   const auto visit = [&](auto& what, auto...) {
-    if constexpr (std::is_same_v<std::remove_reference_t<decltype(what)>, WeightMatrix>)
+    if constexpr (std::is_same_v<std::remove_reference_t<decltype(what)>, WeightMatrix>) {
       move(what.data);
-    else
+      move(what.scales.data);
+    } else {
       move(what);
+    }
   };
   visit(weights_.embedding);
   visit(weights_.positions);
@@ -178,7 +192,8 @@ gpu::WeightMatrices DeviceWeights::table_of(const std::vector<WeightMatrix>& mat
   const WeightMatrix& first = matrices.front();
   std::vector<const std::byte*> data;
   for (const WeightMatrix& w : matrices) {
-    if (w.dtype != first.dtype || w.rows != first.rows || w.cols != first.cols)
+    if (w.dtype != first.dtype || w.rows != first.rows || w.cols != first.cols ||
+        !w.scales.data != !first.scales.data || w.scales.rows != first.scales.rows)
       throw Error(
           "experts of one layer are stored in different types, which the CUDA backend does not take: use "
           "--device cpu");
@@ -187,6 +202,16 @@ gpu::WeightMatrices DeviceWeights::table_of(const std::vector<WeightMatrix>& mat
   gpu::WeightMatrices table{
       .dtype = first.dtype, .count = std::ssize(matrices), .rows = first.rows, .cols = first.cols};
   table.data = reinterpret_cast<const std::byte* const*>(keep(std::as_bytes(std::span(data))));
+  if (first.scales.data) {
+    std::vector<const float*> scales;
+    for (const WeightMatrix& w : matrices) scales.push_back(w.scales.data);
+    table.scales = reinterpret_cast<const float* const*>(keep(std::as_bytes(std::span(scales))));
+    table.scale_rows = first.scales.rows;
+    table.scale_cols = first.scales.cols;
+  }
+  if (const std::vector<gpu::TensorMap> maps = gpu::grouped_weight_maps(matrices, place_.stream.device());
+      !maps.empty())
+    table.maps = reinterpret_cast<const gpu::TensorMap*>(keep(std::as_bytes(std::span(maps))));
   if (!biases.empty())
     table.biases = reinterpret_cast<const float* const*>(keep(std::as_bytes(std::span(biases))));
   return table;

@@ -41,8 +41,13 @@ void check_quantization(const Config& config, const FamilyModel& model) {
   const Config fields(*quantization, config.what() + ": quantization_config");
   const std::string method = fields.string_or("quant_method", "");
   if (method == "mxfp4" && model.names.gpt_oss_experts) return;
-  if (method == "fp8") return;
-  fields.reject("quant_method", "\"fp8\" (128x128 block scales), or \"mxfp4\" for gpt_oss");
+  if (method == "fp8" || method == "fbgemm_fp8") return;
+  if (method == "compressed-tensors") {
+    if (fields.string_or("format", "") == "float-quantized") return;
+    fields.reject("format", "\"float-quantized\" (FP8)");
+  }
+  fields.reject("quant_method",
+                "\"fp8\", \"fbgemm_fp8\", \"compressed-tensors\" in FP8, or \"mxfp4\" for gpt_oss");
 }
 
 }  // namespace

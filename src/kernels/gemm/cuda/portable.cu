@@ -24,6 +24,8 @@ struct TileTask {
   int64_t m;
   const std::byte* w;                // the one matrix, or
   const std::byte* const* matrices;  // one each blockIdx.z
+  WeightScales scales;
+  const float* const* all_scales;
   const float* bias;
   const float* const* biases;
   int64_t rows, cols, row_bytes;
@@ -48,6 +50,7 @@ __device__ void select(TileTask<X, Y>& task) {
   if (!task.matrices) return;
   task.w = task.matrices[e];
   if (task.biases) task.bias = task.biases[e];
+  if (task.all_scales) task.scales.data = task.all_scales[e];
   const int64_t first = task.offsets ? task.offsets[e] : 0;
   if (task.offsets) task.m = task.offsets[e + 1] - first;
   task.x += e * task.x_step + first * task.x_stride;
@@ -57,7 +60,11 @@ __device__ void select(TileTask<X, Y>& task) {
 struct AnyWeight {
   template <class Task>
   static __device__ float load(const Task& task, const std::byte* row, int64_t k) {
-    return weight_value(task.dtype, task.shape, row, k);
+    const float value = weight_value(task.dtype, task.shape, row, k);
+    if (!task.scales.data) return value;
+    const int64_t at = (row - task.w) / task.row_bytes / task.scales.rows,
+                  across = (task.cols + task.scales.cols - 1) / task.scales.cols;
+    return value * task.scales.data[at * across + k / task.scales.cols];
   }
 };
 struct F32Weight {
@@ -175,6 +182,7 @@ void gemm_portable(const GemmArgs<X, Y>& args, Stream& stream) {
   task.x_stride = args.x_stride;
   task.m = args.m;
   task.w = args.w.data;
+  task.scales = args.w.scales;
   task.bias = args.bias;
   task.rows = args.w.rows;
   task.cols = args.w.cols;
@@ -198,6 +206,10 @@ void grouped_gemm_portable(const GroupedGemmArgs<X, Y>& args, Stream& stream) {
   task.m = args.rows;
   task.matrices = args.w.data;
   task.biases = args.w.biases;
+  task.scales.rows = args.w.scale_rows;
+  task.scales.cols = args.w.scale_cols;
+  task.all_scales = args.w.scales;
+  task.gated = args.gated;
   task.rows = args.w.rows;
   task.cols = args.w.cols;
   task.row_bytes = row_bytes(args.w.dtype, args.w.cols);

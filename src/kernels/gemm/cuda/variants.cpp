@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <array>
 #include <ranges>
+#include <string_view>
 #include <type_traits>
 
 #include "base/error.h"
 #include "kernels/gemm/cuda/hopper.h"
+#include "kernels/gemm/cuda/hopper_blocks.h"
 #include "kernels/gemm/cuda/portable.h"
+#include "kernels/gemm/cuda/tuned.h"
 #include "kernels/gemm/cuda/widen.h"
 
 namespace cheetah::gpu {
@@ -39,19 +42,26 @@ bool fits_hopper(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
   const bool residual_fits = std::is_same_v<Y, Bf16> || !args.residual;  // there it has x's type
   return args.w.dtype == DType::kBF16 && residual_fits && hopper_gemm_fits(hopper_args(args), device);
 }
-template <class Y>
-bool fits_skinny(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
-  return fits_hopper(args, device) && prefers_skinny(hopper_args(args), device.num_sms);
+// Above so many rows the skinny kernel is not worth a thought: it reads W again for every 64 of them.
+constexpr int64_t kMostSkinnyRows = 4 * kMaxSkinnyRows;
+bool fits_skinny(const GemmArgs<Bf16, Bf16>& args, const DeviceInfo& device) {
+  return args.m <= kMostSkinnyRows && fits_hopper(args, device);
+}
+bool skinny_pays(const GemmArgs<Bf16, Bf16>& args, const DeviceInfo& device) {
+  return prefers_skinny(hopper_args(args), device.num_sms);
 }
 // Rows in groups of as many as the kernel takes.
 void run_skinny_in_parts(const HopperGemmArgs& args, Stream& stream) {
-  const int64_t x_size = 2, y_size = args.y_dtype == DType::kF32 ? 4 : 2;
+  const int64_t x_size = args.dtype == DType::kF8E4M3 ? 1 : 2, y_size = args.y_dtype == DType::kF32 ? 4 : 2,
+                residual_size = 2;
   for (int64_t row = 0; row < args.m; row += kMaxSkinnyRows) {
     HopperGemmArgs part = args;
     part.x = static_cast<const std::byte*>(args.x) + row * args.x_stride * x_size;
     part.y = static_cast<std::byte*>(args.y) + row * args.y_stride * y_size;
     if (args.residual)
-      part.residual = static_cast<const std::byte*>(args.residual) + row * args.residual_stride * x_size;
+      part.residual =
+          static_cast<const std::byte*>(args.residual) + row * args.residual_stride * residual_size;
+    if (args.x_scales) part.x_scales += row;
     part.m = std::min(kMaxSkinnyRows, args.m - row);
     hopper_skinny_gemm(part, stream);
   }
@@ -110,6 +120,81 @@ void run_widened(const GemmArgs<Bf16, Y>& args, Stream& stream) {
   }
 }
 
+// x in FP8 in the room for it: its numbers, then a scale a row.
+constexpr int64_t kBlockSide = 128;  // of the blocks of W whose scales the tensor cores' kernels apply
+bool scales_fit(const WeightScales& scales, const WeightMatrix& w) {
+  return !scales.data || w.has_row_scales() || (scales.rows == kBlockSide && scales.cols == kBlockSide);
+}
+float* scales_behind(std::byte* numbers, int64_t count) {
+  return reinterpret_cast<float*>(numbers + (count + 15) / 16 * 16);
+}
+template <class Y>
+HopperGemmArgs fp8_args(const GemmArgs<Bf16, Y>& args) {
+  HopperGemmArgs result = hopper_args(args);
+  result.x = args.narrowed;
+  result.x_stride = args.w.cols;
+  result.x_scales = scales_behind(args.narrowed, args.m * args.w.cols);
+  result.w_scales = args.w.scales.data;
+  result.block_scales = args.w.scales.data && !args.w.has_row_scales();
+  return result;
+}
+template <class Y>
+bool fits_fp8(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
+  const bool residual_fits = std::is_same_v<Y, Bf16> || !args.residual;
+  return args.w.dtype == DType::kF8E4M3 && args.narrowed && residual_fits &&
+         scales_fit(args.w.scales, args.w) && args.narrowed_bytes >= narrowed_x_bytes(args.m, args.w.cols) &&
+         args.x_stride % 8 == 0 && hopper_gemm_fits(fp8_args(args), device);
+}
+bool fits_fp8_skinny(const GemmArgs<Bf16, Bf16>& args, const DeviceInfo& device) {
+  return args.m <= kMostSkinnyRows && fits_fp8(args, device);
+}
+bool fp8_skinny_pays(const GemmArgs<Bf16, Bf16>& args, const DeviceInfo& device) {
+  return prefers_skinny(fp8_args(args), device.num_sms);
+}
+template <class Y>
+void narrow_x(const GemmArgs<Bf16, Y>& args, Stream& stream) {
+  narrow_rows({.x = args.x,
+               .x_stride = args.x_stride,
+               .m = args.m,
+               .k = args.w.cols,
+               .y = args.narrowed,
+               .scales = scales_behind(args.narrowed, args.m * args.w.cols)},
+              stream);
+}
+template <class Y>
+void run_fp8_skinny(const GemmArgs<Bf16, Y>& args, Stream& stream) {
+  narrow_x(args, stream);
+  run_skinny_in_parts(fp8_args(args), stream);
+}
+void run_fp8_tiles(const GemmArgs<Bf16, Bf16>& args, Stream& stream) {
+  narrow_x(args, stream);
+  hopper_tile_gemm(fp8_args(args), stream);
+}
+
+template <class Y>
+HopperBlocksArgs blocks_args(const GemmArgs<Bf16, Y>& args) {
+  return {.x = args.x,
+          .x_stride = args.x_stride,
+          .m = args.m,
+          .w = args.w,
+          .bias = args.bias,
+          .gated = args.gated,
+          .residual = reinterpret_cast<const Bf16*>(args.residual),
+          .residual_stride = args.residual_stride,
+          .f32_output = std::is_same_v<Y, float>,
+          .y = args.y,
+          .y_stride = args.y_stride};
+}
+template <class Y>
+bool fits_blocks(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
+  const bool residual_fits = std::is_same_v<Y, Bf16> || !args.residual;
+  return residual_fits && hopper_blocks_fits(blocks_args(args), device);
+}
+template <class Y>
+void run_blocks(const GemmArgs<Bf16, Y>& args, Stream& stream) {
+  hopper_blocks_gemm(blocks_args(args), stream);
+}
+
 template <class X, class Y>
 constexpr GemmVariant<X, Y> kPortable = {"portable", always<GemmArgs<X, Y>>, gemm_portable<X, Y>};
 
@@ -119,28 +204,100 @@ template <>
 constexpr std::array kGemmVariants<Bf16, Bf16> = {
     kPortable<Bf16, Bf16>,
     GemmVariant<Bf16, Bf16>{"hopper_widened", fits_widened<Bf16>, run_widened<Bf16>},
+    GemmVariant<Bf16, Bf16>{"hopper_fp8_tiles", fits_fp8<Bf16>, run_fp8_tiles},
+    GemmVariant<Bf16, Bf16>{"hopper_fp8_skinny", fits_fp8_skinny, run_fp8_skinny<Bf16>, fp8_skinny_pays},
+    GemmVariant<Bf16, Bf16>{"hopper_blocks", fits_blocks<Bf16>, run_blocks<Bf16>},
     GemmVariant<Bf16, Bf16>{"hopper_tiles", fits_hopper<Bf16>, run_tiles},
-    GemmVariant<Bf16, Bf16>{"hopper_skinny", fits_skinny<Bf16>, run_skinny<Bf16>},
+    GemmVariant<Bf16, Bf16>{"hopper_skinny", fits_skinny, run_skinny<Bf16>, skinny_pays},
 };
 template <>
 constexpr std::array kGemmVariants<Bf16, float> = {
     kPortable<Bf16, float>,
     GemmVariant<Bf16, float>{"hopper_widened", fits_widened<float>, run_widened<float>},
+    GemmVariant<Bf16, float>{"hopper_fp8_skinny", fits_fp8<float>, run_fp8_skinny<float>},
+    GemmVariant<Bf16, float>{"hopper_blocks", fits_blocks<float>, run_blocks<float>},
     GemmVariant<Bf16, float>{"hopper_skinny", fits_hopper<float>, run_skinny<float>},
 };
 
+using BfGrouped = GroupedGemmArgs<Bf16, Bf16>;
+HopperGroupedArgs grouped_args(const BfGrouped& args) {
+  const bool fp8 = args.w.dtype == DType::kF8E4M3;
+  return {.dtype = args.w.dtype,
+          .x = fp8 ? static_cast<const void*>(args.narrowed) : args.x,
+          .x_stride = fp8 ? args.w.cols : args.x_stride,
+          .rows = args.rows,
+          .w = args.w.maps,
+          .count = args.w.count,
+          .n = args.w.rows,
+          .k = args.w.cols,
+          .offsets = args.offsets,
+          .x_scales = fp8 && args.narrowed ? scales_behind(args.narrowed, args.rows * args.w.cols) : nullptr,
+          .w_scales = args.w.scales,
+          .block_scales = args.w.scales && args.w.scale_rows == kBlockSide,
+          .biases = args.w.biases,
+          .gated = args.gated,
+          .y = args.y,
+          .y_stride = args.y_stride};
+}
+bool fits_grouped(const BfGrouped& args, const DeviceInfo& device) {
+  const WeightMatrices& w = args.w;
+  const bool scales_fit = !w.scales || (w.scale_rows == 1 && w.scale_cols >= w.cols) ||
+                          (w.scale_rows == kBlockSide && w.scale_cols == kBlockSide);
+  const bool x_fits = w.dtype == DType::kBF16 || (args.narrowed && args.x_stride % 8 == 0 &&
+                                                  args.narrowed_bytes >= narrowed_x_bytes(args.rows, w.cols));
+  return scales_fit && x_fits && hopper_grouped_fits(grouped_args(args), device);
+}
+// Rows an expert, on average, from which tiles of 128 of them pay.
+constexpr int64_t kManyRows = 64;
+void run_grouped(const BfGrouped& args, Stream& stream) {
+  const HopperGroupedArgs product = grouped_args(args);
+  if (args.w.dtype == DType::kF8E4M3)
+    narrow_rows({.x = args.x,
+                 .x_stride = args.x_stride,
+                 .m = args.rows,
+                 .k = args.w.cols,
+                 .y = args.narrowed,
+                 .scales = scales_behind(args.narrowed, args.rows * args.w.cols)},
+                stream);
+  if (args.rows >= kManyRows * args.w.count)
+    hopper_grouped_tiles(product, stream);
+  else
+    hopper_grouped_skinny(product, stream);
+}
+
 template <class X, class Y>
-constexpr std::array kGroupedGemmVariants = {
-    GroupedGemmVariant<X, Y>{"portable", always<GroupedGemmArgs<X, Y>>, grouped_gemm_portable<X, Y>},
+constexpr GroupedGemmVariant<X, Y> kPortableGrouped = {"portable", always<GroupedGemmArgs<X, Y>>,
+                                                       grouped_gemm_portable<X, Y>};
+template <class X, class Y>
+constexpr std::array kGroupedGemmVariants = {kPortableGrouped<X, Y>};
+template <>
+constexpr std::array kGroupedGemmVariants<Bf16, Bf16> = {
+    kPortableGrouped<Bf16, Bf16>,
+    GroupedGemmVariant<Bf16, Bf16>{"hopper_experts", fits_grouped, run_grouped},
 };
 
 template <class Args>
-void run_best(std::span<const ProductVariant<Args>> variants, const Args& args, Stream& stream) {
-  const auto fits = [&](const ProductVariant<Args>& variant) { return variant.fits(args, stream.device()); };
-  std::ranges::find_if(variants | std::views::reverse, fits)->run(args, stream);
+const ProductVariant<Args>& best_of(std::span<const ProductVariant<Args>> variants, const Args& args,
+                                    const DeviceInfo& device) {
+  const auto is_best = [&](const ProductVariant<Args>& variant) {
+    return variant.fits(args, device) && (!variant.pays || variant.pays(args, device));
+  };
+  return *std::ranges::find_if(variants | std::views::reverse, is_best);
 }
 
 }  // namespace
+
+std::vector<TensorMap> grouped_weight_maps(std::span<const WeightMatrix> matrices, const DeviceInfo& device) {
+  const auto fits = [](const WeightMatrix& w) {
+    const int64_t bytes = row_bytes(w.dtype, w.cols);
+    return (w.dtype == DType::kBF16 || w.dtype == DType::kF8E4M3) && bytes > 0 && bytes % 16 == 0 &&
+           reinterpret_cast<uintptr_t>(w.data) % 16 == 0;
+  };
+  std::vector<TensorMap> maps;
+  if (!device.is_hopper() || !std::ranges::all_of(matrices, fits)) return maps;
+  for (const WeightMatrix& w : matrices) maps.push_back(grouped_weight_map(w.data, w.dtype, w.rows, w.cols));
+  return maps;
+}
 
 template <class X, class Y>
 std::span<const GemmVariant<X, Y>> gemm_variants() {
@@ -153,24 +310,38 @@ std::span<const GroupedGemmVariant<X, Y>> grouped_gemm_variants() {
 }
 
 template <class X, class Y>
+const GemmVariant<X, Y>& choose_gemm(const GemmArgs<X, Y>& args, const DeviceInfo& device) {
+  const std::span<const GemmVariant<X, Y>> variants = gemm_variants<X, Y>();
+  const std::string_view tuned =
+      tuned_variant({.dtype = args.w.dtype, .n = args.w.rows, .k = args.w.cols, .m = args.m}, device);
+  const auto named =
+      std::ranges::find_if(variants, [&](const auto& variant) { return variant.name == tuned; });
+  if (named != variants.end() && named->fits(args, device)) return *named;
+  return best_of(variants, args, device);
+}
+
+template <class X, class Y>
 void gemm(const GemmArgs<X, Y>& args, Stream& stream) {
   if (args.m == 0 || args.w.rows == 0) return;
   CHEETAH_ASSERT(args.x_stride >= args.w.cols && args.y_stride >= args.outputs(), "rows of x or y overlap");
   CHEETAH_ASSERT(!args.gated || args.w.rows % 2 == 0, "as many gates as what they let through");
-  run_best(gemm_variants<X, Y>(), args, stream);
+  choose_gemm(args, stream.device()).run(args, stream);
 }
 
 template <class X, class Y>
 void grouped_gemm(const GroupedGemmArgs<X, Y>& args, Stream& stream) {
   if (args.rows == 0 || args.w.rows == 0 || args.w.count == 0) return;
-  CHEETAH_ASSERT(args.x_stride >= args.w.cols && args.y_stride >= args.w.rows, "rows of x or y overlap");
-  run_best(grouped_gemm_variants<X, Y>(), args, stream);
+  CHEETAH_ASSERT(
+      args.x_stride >= args.w.cols && args.y_stride >= (args.gated ? args.w.rows / 2 : args.w.rows),
+      "rows of x or y overlap");
+  best_of(grouped_gemm_variants<X, Y>(), args, stream.device()).run(args, stream);
 }
 
-#define CHEETAH_INSTANTIATE(X, Y)                                                   \
-  template std::span<const GemmVariant<X, Y>> gemm_variants<X, Y>();                \
-  template std::span<const GroupedGemmVariant<X, Y>> grouped_gemm_variants<X, Y>(); \
-  template void gemm<X, Y>(const GemmArgs<X, Y>&, Stream&);                         \
+#define CHEETAH_INSTANTIATE(X, Y)                                                                \
+  template std::span<const GemmVariant<X, Y>> gemm_variants<X, Y>();                             \
+  template std::span<const GroupedGemmVariant<X, Y>> grouped_gemm_variants<X, Y>();              \
+  template const GemmVariant<X, Y>& choose_gemm<X, Y>(const GemmArgs<X, Y>&, const DeviceInfo&); \
+  template void gemm<X, Y>(const GemmArgs<X, Y>&, Stream&);                                      \
   template void grouped_gemm<X, Y>(const GroupedGemmArgs<X, Y>&, Stream&)
 CHEETAH_INSTANTIATE(float, float);
 CHEETAH_INSTANTIATE(Bf16, Bf16);

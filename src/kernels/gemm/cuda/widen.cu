@@ -15,9 +15,10 @@ constexpr int kEach = 8;
 
 struct WidenTask {
   const std::byte* w;
-  int64_t row_bytes, cols, pieces;  // pieces in all
+  int64_t first, row_bytes, cols, pieces;  // the first row's number, pieces in all
   DType dtype;
   BlockShape shape;
+  WeightScales scales;  // of the whole matrix
   Bf16* y;
 };
 
@@ -38,6 +39,12 @@ __global__ __launch_bounds__(kThreads) void widen_numbers(const WidenTask task) 
 #pragma unroll
     for (int i = 0; i < kEach; ++i) numbers[i] = weight_value(task.dtype, task.shape, from, col + i);
   }
+  if (task.scales.data) {
+    const int64_t across = (task.cols + task.scales.cols - 1) / task.scales.cols;
+    const float* scales = task.scales.data + (task.first + row) / task.scales.rows * across;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) numbers[i] *= scales[(col + i) / task.scales.cols];
+  }
   *reinterpret_cast<uint4*>(task.y + piece * kEach) = narrow_piece<Bf16>(numbers);
 }
 
@@ -56,11 +63,13 @@ void widen_rows(const WeightMatrix& w, int64_t first, int64_t count, Bf16* y, St
           .numbers = {count, w.cols, static_cast<int64_t>(w.dtype)}},
          stream, widen_numbers,
          WidenTask{.w = w.data + first * bytes,
+                   .first = first,
                    .row_bytes = bytes,
                    .cols = w.cols,
                    .pieces = pieces,
                    .dtype = w.dtype,
                    .shape = block_shape(w.dtype),
+                   .scales = w.scales,
                    .y = y});
 }
 

@@ -1,7 +1,7 @@
 // Which experts a token goes to (one warp a token, its scores in shared memory), the order that puts each
-// expert's tokens side by side (one block; one thread an expert walks the choices, so that the order never
-// varies), and the weighted sum. bytes  logits once, ids once an expert's warp from the caches    bound
-// latency: these are small
+// expert's tokens side by side (a block an expert looks through all choices, so that the order never varies),
+// and the weighted sum.
+// bytes  logits once, ids twice an expert from the caches    bound  latency: these are small
 #include "base/error.h"
 #include "gpu/launch.cuh"
 #include "gpu/ptx.cuh"
@@ -120,28 +120,46 @@ __global__ __launch_bounds__(kWarpSize) void route_token(const RouterArgs args, 
   weigh(args, weights);
 }
 
-// Shared memory: [experts + 1] counts.
-__global__ __launch_bounds__(kThreads) void sort_choices(const int32_t* ids, int64_t count, int64_t experts,
+// A block an expert: how many choices fall on those before it, then its own in order, a block's width at a
+// time.
+__global__ __launch_bounds__(kThreads) void sort_choices(const int32_t* ids, int64_t count,
                                                          ExpertOrder order) {
   ptx::launch_dependents();
   ptx::wait_for_dependencies();
-  extern __shared__ int32_t begins[];
-  for (int64_t e = threadIdx.x; e <= experts; e += kThreads) begins[e] = 0;
-  __syncthreads();
-  for (int64_t i = threadIdx.x; i < count; i += kThreads) atomicAdd(&begins[ids[i] + 1], 1);
-  __syncthreads();
-  if (threadIdx.x == 0)
-    for (int64_t e = 0; e < experts; ++e) begins[e + 1] += begins[e];
-  __syncthreads();
-  for (int64_t e = threadIdx.x; e <= experts; e += kThreads) order.offsets[e] = begins[e];
-  for (int64_t e = threadIdx.x; e < experts; e += kThreads) {
-    int32_t row = begins[e];
-    for (int64_t i = 0; i < count; ++i) {
-      if (ids[i] != e) continue;
-      order.source[row] = static_cast<int32_t>(i);
-      order.row_of[i] = row++;
+  constexpr int kWarps = kThreads / kWarpSize;
+  __shared__ int32_t counts[kWarps];
+  const auto e = static_cast<int32_t>(blockIdx.x);
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize,
+            in_warp = static_cast<int>(threadIdx.x) % kWarpSize;
+  const auto block_total = [&](int32_t mine, int32_t& before) {  // before: of the warps before this one
+    if (in_warp == 0) counts[warp] = mine;
+    __syncthreads();
+    int32_t total = 0;
+    for (int w = 0; w < kWarps; ++w) {
+      if (w == warp) before = total;
+      total += counts[w];
     }
+    __syncthreads();
+    return total;
+  };
+  int32_t lower = 0, before = 0;
+  for (int64_t i = threadIdx.x; i < count; i += kThreads) lower += ids[i] < e;
+  for (int step = kWarpSize / 2; step > 0; step /= 2) lower += __shfl_xor_sync(kWholeWarp, lower, step);
+  int32_t row = block_total(lower, before);
+  if (threadIdx.x == 0) order.offsets[e] = row;
+  for (int64_t base = 0; base < count; base += kThreads) {
+    const int64_t i = base + threadIdx.x;
+    const bool is_mine = i < count && ids[i] == e;
+    const unsigned mine = __ballot_sync(kWholeWarp, is_mine);
+    const int32_t total = block_total(__popc(mine), before);
+    if (is_mine) {
+      const int32_t at = row + before + __popc(mine & ((1u << in_warp) - 1));
+      order.source[at] = static_cast<int32_t>(i);
+      order.row_of[i] = at;
+    }
+    row += total;
   }
+  if (e == static_cast<int32_t>(gridDim.x) - 1 && threadIdx.x == 0) order.offsets[e + 1] = row;
 }
 
 template <class T>
@@ -177,11 +195,11 @@ void route(const RouterArgs& args, int32_t* ids, float* weights, Stream& stream)
 void order_by_expert(const int32_t* ids, int64_t count, int64_t experts, const ExpertOrder& order,
                      Stream& stream) {
   launch({.kernel = "order_by_expert",
+          .grid = {experts},
           .block = {kThreads},
-          .shared_bytes = (experts + 1) * static_cast<int64_t>(sizeof(int32_t)),
           .overlaps_previous = true,
           .numbers = {count, experts}},
-         stream, sort_choices, ids, count, experts, order);
+         stream, sort_choices, ids, count, order);
 }
 
 template <class T>
