@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/gemm/cuda/hopper.h"
+#include "kernels/gemm/cuda/tuned.h"
 
 namespace cheetah::gpu {
 namespace {
@@ -22,6 +23,22 @@ TEST(HopperGemmPlanTest, ReadsWeightsAgainRatherThanLeaveTheCardIdle) {
   EXPECT_FALSE(prefers(128, 28672, 4096));
   EXPECT_FALSE(prefers(512, 4096, 14336));
   EXPECT_FALSE(prefers(8192, 4096, 4096));
+}
+
+TEST(HopperGemmPlanTest, TakesTheMeasuredVariantOnTheCardItWasMeasuredOnAlone) {
+  DeviceInfo device;
+  device.name = "NVIDIA H200";
+  const auto variant = [&](DType dtype, int64_t m, int64_t n, int64_t k) {
+    return tuned_variant({.dtype = dtype, .n = n, .k = k, .m = m}, device);
+  };
+  EXPECT_EQ(variant(DType::kBF16, 1, 4096, 4096), "hopper_skinny");
+  EXPECT_EQ(variant(DType::kBF16, 128, 4096, 4096), "hopper_skinny");
+  EXPECT_EQ(variant(DType::kBF16, 129, 4096, 4096), "hopper_tiles");
+  EXPECT_EQ(variant(DType::kF8E4M3, 65, 28672, 4096), "hopper_fp8_tiles");
+  EXPECT_EQ(variant(DType::kBF16, 8192, 4096, 4096), "") << "not measured";
+  EXPECT_EQ(variant(DType::kBF16, 1, 4096, 4095), "");
+  device.name = "NVIDIA H100";
+  EXPECT_EQ(variant(DType::kBF16, 1, 4096, 4096), "");
 }
 
 }  // namespace
