@@ -191,7 +191,7 @@ void PolicyRouting::observe(const Outcome& outcome, Time now) {
   const int64_t choices = std::max(1, outcome.client.request.n);
   const int64_t each = outcome.generated / choices;
   if (outcome.completed) admission_.decode_breaker.succeeded(now, config_.qos.decode_breaker);
-  if (!outcome.completed && outcome.attempts == 0)
+  if (!outcome.completed && !outcome.cancelled && outcome.attempts == 0)
     admission_.decode_breaker.failed(now, config_.qos.decode_breaker);
   const double alpha = config_.qos.ema_alpha, ttft_ms = milliseconds(outcome.first_token);
   if (outcome.completed && each > 0) {
