@@ -67,21 +67,21 @@ void ClientDesk::observe(Client& client, const GenerationEvent& event, Time now)
     client.tokens += std::ssize(event.tokens);
     stats_.generated_tokens += event.tokens.size();
   }
-  if (event.finish) count_end(event);
   if (!event.done) return;
+  count_end(client, event);
   stats_.e2e_s.observe(seconds(now - client.arrived));
   if (client.tokens > 1)
     stats_.tpot_s.observe(seconds(client.last_token - client.first_token) /
                           static_cast<double>(client.tokens - 1));
 }
 
-void ClientDesk::count_end(const GenerationEvent& event) {
+// Once a request, as an engine counts: by the end of its last choice.
+void ClientDesk::count_end(const Client& client, const GenerationEvent& event) {
   stats_.prompt_tokens += static_cast<uint64_t>(event.prompt_tokens);
   stats_.cached_prompt_tokens += static_cast<uint64_t>(event.cached_tokens);
   if (event.prompt_tokens > 0) stats_.prompt_lengths.observe(static_cast<double>(event.prompt_tokens));
-  if (event.completion_tokens > 0)
-    stats_.output_lengths.observe(static_cast<double>(event.completion_tokens));
-  switch (*event.finish) {
+  if (client.tokens > 0) stats_.output_lengths.observe(static_cast<double>(client.tokens));
+  switch (event.finish.value_or(FinishReason::kError)) {
     case FinishReason::kStop:
       ++stats_.finished_stop;
       break;

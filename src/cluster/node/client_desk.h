@@ -38,7 +38,7 @@ class ClientDesk {
     bool deaf = false;  // its sink threw
   };
   void observe(Client& client, const GenerationEvent& event, Time now);
-  void count_end(const GenerationEvent& event);
+  void count_end(const Client& client, const GenerationEvent& event);
 
   WorkerId router_;
   uint64_t next_ = 1;
