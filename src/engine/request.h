@@ -28,6 +28,13 @@ struct ResumedChoice {
   bool operator==(const ResumedChoice&) const = default;
 };
 
+// Where a request came from, for whoever places it in a cluster. An engine does not look at it.
+struct RequestOrigin {
+  std::string tenant{};
+  std::string trace{};                                         // W3C traceparent of the call's span
+  std::vector<std::pair<std::string, std::string>> headers{};  // those that a server was told to pass on
+};
+
 struct GenerationRequest {
   RequestId id{};
   std::vector<int32_t> prompt;
@@ -62,6 +69,7 @@ struct GenerationRequest {
   // Not empty: one for each of n choices (best_of must not be more). The request goes on after these tokens
   // as the engine that generated them would have, and what comes out is only what comes after them.
   std::vector<ResumedChoice> resume;
+  RequestOrigin origin{};
 };
 
 enum class FinishReason { kStop, kLength, kCancelled, kDeadline, kError };
@@ -85,6 +93,18 @@ struct RequestTimes {  // the waterfall
   EngineTime arrived, scheduled, first_token, finished;
 };
 
+// Where the time of a request went that a cluster answered, and who answered it.
+struct ClusterTimes {
+  std::chrono::microseconds queued{};    // for space, a prefill worker, the engine
+  std::chrono::microseconds prefill{};   // wherever
+  std::chrono::microseconds transfer{};  // of pages, as far as the prefill did not hide it
+  std::chrono::microseconds decode{};    // from the first token on
+  int64_t remote_tokens = 0;             // of the prompt, computed by the prefill worker
+  int64_t attempts = 0;
+  std::string prefill_worker{}, decode_worker{};           // "": none
+  std::optional<std::chrono::microseconds> retry_after{};  // of a refusal
+};
+
 // One message about one choice of a request. The last of a choice has `finish`; the last of a request has
 // `done` too.
 struct GenerationEvent {
@@ -104,6 +124,7 @@ struct GenerationEvent {
   RequestTimes times;
   std::vector<float> embedding;
   std::vector<GeneratedToken> prompt_logprobs;
+  std::shared_ptr<const ClusterTimes> cluster{};  // with done, of a cluster; shared by the event's copies
 };
 
 // Called on the engine thread between two steps, or, for a request refused at once, on the thread that

@@ -46,6 +46,10 @@ ApiRun::ApiRun(Setting setting, HttpRequest request, std::shared_ptr<Exchange> e
   summary_.tenant = setting_.tenant->name();
   summary_.path = std::string(setting_.route.path);
   summary_.start = last_sent_ = now();
+  if (setting_.shared.config.otlp_endpoint.empty()) return;
+  const std::string* given = request_.find("traceparent");
+  summary_.trace = given ? parse_traceparent(*given).value_or(new_trace()) : new_trace();
+  summary_.span_id = random_hex(8);
 }
 
 void ApiRun::start() {
@@ -139,12 +143,21 @@ void ApiRun::submit() {
     const auto limit = shared.config.request_time;
     if (limit.count() > 0 && (!request.deadline || *request.deadline > now() + limit))
       request.deadline = now() + limit;
+    request.origin = origin();
     ids_.push_back(request.id);
     setting_.backend.engine.submit(
         std::move(request), [self = shared_from_this(), i, first = true](GenerationEvent&& event) mutable {
           self->on_event(i, std::move(event), std::exchange(first, false));
         });
   }
+}
+
+RequestOrigin ApiRun::origin() const {
+  RequestOrigin from{
+      .tenant = summary_.tenant, .trace = traceparent(summary_.trace, summary_.span_id), .headers = {}};
+  for (const std::string& name : setting_.shared.config.passed_headers)
+    if (const std::string* value = request_.find(name)) from.headers.emplace_back(name, *value);
+  return from;
 }
 
 // On the engine thread. The first token and the end are waited for; other tokens of a stream may travel
@@ -201,6 +214,7 @@ void ApiRun::note(const GenerationEvent& event) {
     summary_.cached_tokens += event.cached_tokens;
   }
   summary_.completion_tokens += event.completion_tokens;
+  if (event.cluster) summary_.cluster = event.cluster;
 }
 
 ApiError ApiRun::error_of(const GenerationEvent& event) const {
@@ -210,6 +224,8 @@ ApiError ApiRun::error_of(const GenerationEvent& event) const {
   ApiError error = generation_error(event);
   if (error.status == 500) return internal_error();  // what failed inside is for the log
   if (event.error_kind == ErrorKind::kQueueFull) error.retry_after_s = retry_after_s(setting_.shared.load());
+  if (event.cluster && event.cluster->retry_after)
+    error.retry_after_s = std::chrono::duration<double>(*event.cluster->retry_after).count();
   return error;
 }
 

@@ -24,6 +24,9 @@ struct RunSummary {
   std::string error_code;
   ServeTime start{}, parsed{}, first_token{}, end{};
   TracedRequest traced;  // without an operation: it was not understood
+  TraceContext trace;    // with an exporter
+  std::string span_id;
+  std::shared_ptr<const ClusterTimes> cluster;  // of the last request; shared with its last event
 };
 
 class ApiRun final : public Notified, public ExchangeListener, public std::enable_shared_from_this<ApiRun> {
@@ -59,6 +62,7 @@ class ApiRun final : public Notified, public ExchangeListener, public std::enabl
   void on_parsed(ApiResult result);
   void take_result(ApiResult result);
   void describe_request();
+  RequestOrigin origin() const;
   void submit();
   void on_event(size_t index, GenerationEvent&& event, bool first);
   void take(size_t index, GenerationEvent& event);

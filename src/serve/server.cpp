@@ -37,7 +37,24 @@ void log_run(EventLog& log, const ApiRun& run) {
   log.write(level, "call", fields);
 }
 
-TraceRecord trace_of(const ApiRun& run, const TraceContext& context) {
+// One after another, to the end of the call: a cluster tells how long each took, not when it began.
+std::vector<TracePhase> phases_of(const RunSummary& summary, int64_t end_unix_ns) {
+  if (!summary.cluster) return {};
+  const ClusterTimes& times = *summary.cluster;
+  const auto ns = [](std::chrono::microseconds time) { return int64_t{1000} * time.count(); };
+  std::vector<TracePhase> phases = {{"queue", ns(times.queued), ""},
+                                    {"prefill", ns(times.prefill), times.prefill_worker},
+                                    {"transfer", ns(times.transfer), times.prefill_worker},
+                                    {"decode", ns(times.decode), times.decode_worker}};
+  int64_t end = end_unix_ns;
+  for (auto phase = phases.rbegin(); phase != phases.rend(); ++phase) {
+    phase->end_unix_ns = end;
+    phase->start_unix_ns = end -= phase->duration_ns;
+  }
+  return phases;
+}
+
+TraceRecord trace_of(const ApiRun& run) {
   const RunSummary& s = run.summary();
   // Steady times become wall times by their distance from now.
   const auto steady = std::chrono::steady_clock::now();
@@ -45,7 +62,8 @@ TraceRecord trace_of(const ApiRun& run, const TraceContext& context) {
   const auto unix_ns = [&](ServeTime at) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(wall - (steady - at)).count();
   };
-  return {.context = context,
+  return {.context = s.trace,
+          .span_id = s.span_id,
           .request = s.traced,
           .request_id = s.id,
           .route = "/v1" + s.path,
@@ -57,13 +75,8 @@ TraceRecord trace_of(const ApiRun& run, const TraceContext& context) {
           .completion_tokens = s.completion_tokens,
           .start_unix_ns = unix_ns(s.start),
           .end_unix_ns = unix_ns(s.end),
-          .first_token_unix_ns = s.first_token == ServeTime{} ? 0 : unix_ns(s.first_token)};
-}
-
-TraceContext context_of(const HttpRequest& request) {
-  if (const std::string* header = request.find("traceparent"))
-    if (auto context = parse_traceparent(*header)) return *context;
-  return {.trace_id = random_hex(16), .parent_id = ""};
+          .first_token_unix_ns = s.first_token == ServeTime{} ? 0 : unix_ns(s.first_token),
+          .phases = phases_of(s, unix_ns(s.end))};
 }
 
 }  // namespace
@@ -96,8 +109,7 @@ struct Server::State {
   void on_ended(const ApiRun& run) {
     log_run(log, run);
     if (!traces) return;
-    const TraceContext context = context_of(run.request());
-    if (context.sampled) traces->add(trace_of(run, context));
+    if (run.summary().trace.sampled) traces->add(trace_of(run));
   }
 
   // Parsers hand results to the network threads, so they end first.

@@ -63,12 +63,26 @@ Json attributes(const TraceRecord& record, const TraceResource& resource) {
   return list;
 }
 
-Json span(const TraceRecord& record, const TraceResource& resource) {
+Json phase_span(const TraceRecord& record, const TracePhase& phase, const std::string& parent) {
+  constexpr int kInternal = 1;
+  Json list = Json::array();
+  if (!phase.worker.empty()) list.push_back(text("cheetah.worker", phase.worker));
+  return {{"traceId", record.context.trace_id},
+          {"spanId", random_hex(8)},
+          {"parentSpanId", parent},
+          {"name", phase.name},
+          {"kind", kInternal},
+          {"startTimeUnixNano", std::to_string(phase.start_unix_ns)},
+          {"endTimeUnixNano", std::to_string(phase.end_unix_ns)},
+          {"attributes", std::move(list)}};
+}
+
+Json span(const TraceRecord& record, const TraceResource& resource, const std::string& span_id) {
   constexpr int kServer = 2, kError = 2;
   const TracedRequest& request = record.request;
   Json out = {
       {"traceId", record.context.trace_id},
-      {"spanId", random_hex(8)},
+      {"spanId", span_id},
       {"name", request.operation.empty() ? "POST " + record.route : request.operation + " " + request.model},
       {"kind", kServer},
       {"startTimeUnixNano", std::to_string(record.start_unix_ns)},
@@ -92,6 +106,13 @@ std::string random_hex(size_t bytes) {
   return out;
 }
 
+TraceContext new_trace() { return {.trace_id = random_hex(16), .parent_id = ""}; }
+
+std::string traceparent(const TraceContext& context, std::string_view span_id) {
+  if (context.trace_id.empty()) return "";
+  return format("00-{}-{}-{}", context.trace_id, span_id, context.sampled ? "01" : "00");
+}
+
 // 00-<trace id>-<parent id>-<flags>; later versions may add fields.
 std::optional<TraceContext> parse_traceparent(std::string_view header) {
   constexpr size_t kLength = 55;
@@ -109,7 +130,12 @@ std::optional<TraceContext> parse_traceparent(std::string_view header) {
 
 std::string otlp_body(const std::vector<TraceRecord>& records, const TraceResource& resource) {
   Json spans = Json::array();
-  for (const TraceRecord& record : records) spans.push_back(span(record, resource));
+  for (const TraceRecord& record : records) {
+    const std::string id = record.span_id.empty() ? random_hex(8) : record.span_id;
+    spans.push_back(span(record, resource, id));
+    for (const TracePhase& phase : record.phases)
+      if (phase.duration_ns > 0) spans.push_back(phase_span(record, phase, id));
+  }
   const Json about = Json::array(
       {text("service.name", resource.service_name), text("service.version", resource.service_version)});
   const Json scope = {{"scope", {{"name", "cheetah"}}}, {"spans", std::move(spans)}};

@@ -20,6 +20,9 @@ struct TraceContext {
 // Of a traceparent header; nullopt when it is malformed, and a new trace begins.
 std::optional<TraceContext> parse_traceparent(std::string_view header);
 std::string random_hex(size_t bytes);  // a new id
+TraceContext new_trace();
+// For those who work for the span; "" where there is none.
+std::string traceparent(const TraceContext& context, std::string_view span_id);
 
 // What a generation asked for, as far as a trace tells it. Never its text.
 struct TracedRequest {
@@ -32,13 +35,23 @@ struct TracedRequest {
   bool stream = false;
 };
 
+// A part of a call that workers of a cluster did.
+struct TracePhase {
+  std::string name;
+  int64_t duration_ns = 0;
+  std::string worker;  // "": nobody in particular
+  int64_t start_unix_ns = 0, end_unix_ns = 0;
+};
+
 struct TraceRecord {
   TraceContext context;
+  std::string span_id;  // "": a new one
   TracedRequest request;
   std::string request_id, route, finish, error_code;
   int status = 0;
   int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   int64_t start_unix_ns = 0, end_unix_ns = 0, first_token_unix_ns = 0;  // the last 0: there was none
+  std::vector<TracePhase> phases;                                       // spans below this one
 };
 
 struct TraceResource {

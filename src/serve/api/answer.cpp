@@ -16,6 +16,18 @@ double ms_between(EngineTime from, EngineTime to) {
 
 double rate_per_s(int64_t count, double ms) { return ms > 0 ? static_cast<double>(count) * 1e3 / ms : 0; }
 
+double milliseconds(std::chrono::microseconds time) { return static_cast<double>(time.count()) / 1e3; }
+
+// The waterfall of a request that several workers answered.
+std::string cluster_json(const ClusterTimes& times) {
+  return format(
+      R"(,"cluster":{{"queue_ms":{:.3f},"prefill_ms":{:.3f},"transfer_ms":{:.3f},"decode_ms":{:.3f},)"
+      R"("remote_tokens":{},"attempts":{},"prefill_worker":{},"decode_worker":{}}})",
+      milliseconds(times.queued), milliseconds(times.prefill), milliseconds(times.transfer),
+      milliseconds(times.decode), times.remote_tokens, times.attempts, json_string(times.prefill_worker),
+      json_string(times.decode_worker));
+}
+
 // A special token has a name but adds nothing to the text: its bytes are null.
 void append_token(std::string& out, int32_t id, float logprob, const ModelTables& tables) {
   const std::string_view bytes = tables.token_bytes(id);
@@ -68,14 +80,15 @@ std::string timings_json(const GenerationEvent& last) {
   const double prompt_ms = ms_between(times.scheduled, times.first_token);
   const double predicted_ms = ms_between(times.first_token, times.finished);
   const int64_t prompt_n = last.prompt_tokens - last.cached_tokens;
+  const std::string more = last.cluster ? cluster_json(*last.cluster) : "";
   return format(
       R"({{"queue_ms":{:.3f},"cache_n":{},"prompt_n":{},"prompt_ms":{:.3f},"prompt_per_second":{:.3f},)"
       R"("predicted_n":{},"predicted_ms":{:.3f},"predicted_per_second":{:.3f},"ttft_ms":{:.3f},)"
-      R"("total_ms":{:.3f}}})",
+      R"("total_ms":{:.3f}{}}})",
       ms_between(times.arrived, times.scheduled), last.cached_tokens, prompt_n, prompt_ms,
       rate_per_s(prompt_n, prompt_ms), last.completion_tokens, predicted_ms,
       rate_per_s(last.completion_tokens, predicted_ms), ms_between(times.arrived, times.first_token),
-      ms_between(times.arrived, times.finished));
+      ms_between(times.arrived, times.finished), more);
 }
 
 void append_logprob(std::string& out, const GeneratedToken& token, int top, const ModelTables& tables) {
