@@ -20,9 +20,12 @@ void ClusterBackend::submit(GenerationRequest request, EventSink sink) {
   };
   ClientRequest client;
   client.grammar = setting_.grammar_of(request);
+  client.tenant = request.origin.tenant;
+  client.trace = request.origin.trace;
   client.request = std::move(request);
   client.request.grammar = nullptr;  // travels as text
   setting_.loop.post([this, id, now, counted = std::move(counted), client = std::move(client)]() mutable {
+    client.qos_class = setting_.class_of(client.request.origin);
     client.uid = setting_.desk.add(id, std::move(counted), now);
     setting_.feed(std::move(client));
   });

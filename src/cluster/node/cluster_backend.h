@@ -19,6 +19,7 @@ class ClusterBackend final : public GenerationBackend {
     ClientDesk& desk;
     std::shared_ptr<const Model> model;  // shared with the server
     EngineConfig config;
+    std::function<std::string(const RequestOrigin&)> class_of;          // of service; on the node's thread
     std::function<void(RouterInput)> feed;                              // the router; on the node's thread
     std::function<std::string(int64_t num)> explain;                    // any thread
     std::function<GrammarSource(const GenerationRequest&)> grammar_of;  // any thread

@@ -82,6 +82,7 @@ std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchPart
   config.router = options.router;
   config.worker = options.worker;
   config.served = engine;
+  config.policy_file = options.policy_file;
   const int64_t page = engine.page_tokens;
   config.worker.slab_tokens = (std::max(options.worker.slab_tokens, kMinSlabTokens) + page - 1) / page * page;
   NodeParts made;

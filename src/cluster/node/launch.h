@@ -19,6 +19,7 @@ struct LaunchOptions {
   uint16_t port = 0;
   std::string secret;
   PolicyConfig policy;
+  std::string policy_file;        // where it came from: read again when it changes
   std::string transfer = "auto";  // in_process, shared_memory, ucx
   int64_t receive_bytes = int64_t{64} << 20;
   WorkerConfig worker = {};

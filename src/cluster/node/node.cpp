@@ -66,7 +66,25 @@ void Node::State::execute(RouterOutput& output) {
   if (auto* decision = std::get_if<LogDecision>(&output)) return log_decision(*decision);
   Emit& emit = std::get<Emit>(output);
   const RequestUid uid = emit.uid;
+  if (emit.summary) emit.event.cluster = times_of(*emit.summary);
   if (!desk.emit(std::move(emit), std::chrono::steady_clock::now())) feed(RouterInput(ClientCancel{uid}));
+}
+
+std::shared_ptr<const ClusterTimes> Node::State::times_of(const Emit::Summary& summary) const {
+  const auto name = [this](WorkerId id) {
+    if (id == WorkerId{}) return std::string();
+    return id == config.id ? config.name : peers.name_of(id);
+  };
+  const Waterfall& spent = summary.workers;
+  return std::make_shared<const ClusterTimes>(ClusterTimes{.queued = spent.queued,
+                                                           .prefill = spent.prefill,
+                                                           .transfer = spent.transfer,
+                                                           .decode = spent.decode,
+                                                           .remote_tokens = spent.remote_tokens,
+                                                           .attempts = summary.attempts,
+                                                           .prefill_worker = name(spent.prefill_worker),
+                                                           .decode_worker = name(summary.decode_worker),
+                                                           .retry_after = summary.retry_after});
 }
 
 void Node::State::execute(WorkerOutput& output) {
@@ -112,8 +130,17 @@ void Node::State::beat(Time now) {
   if (queue_is_up != std::exchange(queue_was_up, queue_is_up))
     feed(queue_is_up ? WorkerInput(QueueUp{}) : WorkerInput(QueueDown{}));
   if (edge) feed(WorkerInput(LoadMeasured{edge->load()}));
+  if (policies)
+    if (const auto outcome = policies->look(now)) log_policy(*outcome);
   desk.publish();
   publish_status();
+}
+
+void Node::State::log_policy(const PolicyWatch::Outcome& outcome) {
+  if (!parts.log) return;
+  const bool taken = outcome.why_not.empty();
+  parts.log->write(taken ? LogLevel::kInfo : LogLevel::kError, taken ? "policy_taken" : "policy_refused",
+                   {{"source", outcome.source}, {"why", outcome.why_not}});
 }
 
 void Node::State::publish_status() {

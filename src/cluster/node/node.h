@@ -29,10 +29,11 @@ struct NodeConfig {
   WorkerId id{};
   std::string name;
   Role role = Role::kBoth;
-  std::string model;    // digest of the weights and the tokenizer: pages move between equal ones
-  RouterConfig router;  // with clients; `self` and `prefer_self` are set from the rest
-  WorkerConfig worker;  // with an engine; its descriptor is made from the rest
-  EngineConfig served;  // without an engine: the limits that clients are told
+  std::string model;        // digest of the weights and the tokenizer: pages move between equal ones
+  RouterConfig router;      // with clients; `self` and `prefer_self` are set from the rest
+  WorkerConfig worker;      // with an engine; its descriptor is made from the rest
+  std::string policy_file;  // with clients: read again when it changes; may be empty
+  EngineConfig served;      // without an engine: the limits that clients are told
   Duration heartbeat = std::chrono::milliseconds(200);
 };
 

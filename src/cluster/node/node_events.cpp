@@ -35,6 +35,8 @@ void Node::State::on_registry(const RegistryEvent& event) {
 }
 
 void Node::State::on_message(WorkerId from, Message message) {
+  const auto* hello = std::get_if<Hello>(&message);
+  if (hello && hello->descriptor.id == from) peers.heard(hello->descriptor);
   const Audience audience = cluster::audience(message);
   if (audience == Audience::kBoth && router && worker) {
     feed(RouterInput(PeerMessage{from, message}));
@@ -65,6 +67,30 @@ void Node::State::on_kv_events(std::string_view bytes) {
   } catch (const Error& error) {
     if (parts.log) parts.log->write(LogLevel::kWarning, "kv_events_refused", {{"why", error.what()}});
   }
+}
+
+// What the prefix cache holds, numbered, so that a router knows when it has missed something.
+void Node::State::on_cache_changes(const std::vector<PrefixChange>& changes) {
+  constexpr size_t kAtOnce = 4096;  // keeps a message small; a cache that is dropped whole has many
+  for (size_t begin = 0; begin < changes.size(); begin += kAtOnce) {
+    KvEvents events{.worker = config.id, .first_number = next_change, .changes = {}};
+    for (size_t i = begin; i < std::min(begin + kAtOnce, changes.size()); ++i) {
+      const auto kind = changes[i].stored ? CacheChange::Kind::kStored : CacheChange::Kind::kRemoved;
+      events.changes.push_back({kind, changes[i].block, changes[i].parent});
+    }
+    next_change += events.changes.size();
+    tell_routers(std::move(events));
+  }
+}
+
+// Over the bus, or, where there is none, over the links.
+void Node::State::tell_routers(KvEvents events) {
+  const Message message = std::move(events);
+  const std::string bytes = encode(message);
+  if (parts.services.events->publish(format("kv.{:016x}", static_cast<uint64_t>(config.id)), bytes)) return;
+  if (router) feed(RouterInput(PeerMessage{config.id, message}));
+  for (const auto& [id, peer] : peers.peers())
+    if (peer.linked && peer.descriptor.role == Role::kRouter) parts.mesh->send(id, bytes);
 }
 
 }  // namespace cheetah::cluster

@@ -63,11 +63,19 @@ void Node::State::make_cores() {
     setting.self = config.id;
     setting.prefer_self = parts.engine != nullptr;
     router = std::make_unique<RouterCore>(setting, *parts.routing);
+    policies.emplace(config.policy_file,
+                     [this](const PolicyConfig& policy) { parts.routing->configure(policy); });
     backend = std::make_unique<ClusterBackend>(ClusterBackend::Setting{
         .loop = loop,
         .desk = desk,
         .model = parts.model,
         .config = parts.engine ? parts.engine->config() : config.served,
+        .class_of =
+            [this](const RequestOrigin& from) {
+              const QosConfig& qos = parts.routing->config().qos;
+              return qos.classes.at(static_cast<size_t>(cluster::class_of(from.headers, from.tenant, qos)))
+                  .name;
+            },
         .feed = [this](RouterInput input) { feed(std::move(input)); },
         .explain =
             [this](int64_t num) {
@@ -98,6 +106,9 @@ void Node::State::make_cores() {
                           .kv = self.kv,
                           .feed = [this](WorkerInput input) { feed(std::move(input)); }});
   if (router) feed_both(PeerUp{config.id});
+  parts.engine->watch_cache([this](std::vector<PrefixChange>&& changes) {
+    loop.post([this, changes = std::move(changes)] { on_cache_changes(changes); });
+  });
   edge->warm_up();
 }
 
@@ -130,6 +141,10 @@ void Node::State::watch_registry() {
     const bool itself = address && address->port == self.port && address->host == self.host;
     if (address && !itself && event.kind == RegistryEvent::Kind::kPut)
       parts.mesh->connect_to(address->host, address->port);
+  });
+  parts.services.registry->watch(std::string(kConfigPrefix) + "policy", [this](const RegistryEvent& event) {
+    if (!has_clients() || event.kind != RegistryEvent::Kind::kPut) return;
+    loop.post([this, entry = event.entry] { log_policy(policies->take(entry.value, entry.key)); });
   });
   parts.services.events->subscribe("kv.*", [this](std::string_view, std::string_view bytes) {
     if (!has_clients()) return;

@@ -12,6 +12,7 @@
 #include "cluster/node/node.h"
 #include "cluster/node/node_loop.h"
 #include "cluster/node/peer_book.h"
+#include "cluster/node/policy_watch.h"
 #include "cluster/node/worker_edge.h"
 
 namespace cheetah::cluster {
@@ -31,6 +32,8 @@ struct Node::State {
   void on_message(WorkerId from, Message message);
   void on_link(WorkerId peer, bool up, const std::string& why);
   void on_kv_events(std::string_view bytes);
+  void on_cache_changes(const std::vector<PrefixChange>& changes);
+  void tell_routers(KvEvents events);
 
   // node.cpp
   Time turn(Time now);
@@ -39,9 +42,11 @@ struct Node::State {
   void feed(WorkerInput input) { inputs.emplace_back(std::move(input)); }
   void process(Time now);
   void beat(Time now);
+  void log_policy(const PolicyWatch::Outcome& outcome);
   void publish_status();
   ClusterNumbers policy_numbers(const KnownWorkers& workers) const;
   void execute(RouterOutput& output);
+  std::shared_ptr<const ClusterTimes> times_of(const Emit::Summary& summary) const;
   void execute(WorkerOutput& output);
   void send(WorkerId to, const Message& message);
   void count(const Count& counted) { counters[static_cast<size_t>(counted.counter)] += counted.by; }
@@ -65,7 +70,9 @@ struct Node::State {
   std::vector<RouterOutput> router_outputs;
   std::vector<WorkerOutput> worker_outputs;
   std::optional<std::vector<WorkerDescriptor>> first_map;  // until the watch has told everything
+  std::optional<PolicyWatch> policies;                     // with clients
   Time next_beat{};
+  uint64_t next_change = 0;  // of the prefix cache
   bool queue_was_up = false;
   std::array<int64_t, static_cast<size_t>(Counter::kCount)> counters{};
   std::deque<std::string> decisions;  // the last ones, a line each

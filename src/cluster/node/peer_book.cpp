@@ -42,6 +42,12 @@ void PeerBook::put(const WorkerDescriptor& descriptor) {
   update(descriptor.id);
 }
 
+void PeerBook::heard(const WorkerDescriptor& descriptor) {
+  const auto found = peers_.find(descriptor.id);
+  if (found != peers_.end() && descriptor.epoch >= found->second.descriptor.epoch)
+    found->second.descriptor = descriptor;
+}
+
 void PeerBook::gone(WorkerId id) {
   const auto found = peers_.find(id);
   if (found == peers_.end()) return;

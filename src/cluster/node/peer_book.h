@@ -24,6 +24,7 @@ class PeerBook {
   PeerBook(Mesh& mesh, WorkerId self, Role role, bool takes_clients);
 
   void put(const WorkerDescriptor& descriptor);
+  void heard(const WorkerDescriptor& descriptor);  // over a link; the registry may not have it
   void gone(WorkerId peer);
   void up(WorkerId peer);
   void down(WorkerId peer);

@@ -1,0 +1,37 @@
+#include "cluster/node/policy_watch.h"
+
+#include <sys/stat.h>
+
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+namespace cheetah::cluster {
+
+PolicyWatch::PolicyWatch(std::string file, std::function<void(const PolicyConfig&)> use)
+    : file_(std::move(file)), use_(std::move(use)), stamp_(stamp()) {}
+
+int64_t PolicyWatch::stamp() const {
+  struct stat info = {};
+  if (file_.empty() || stat(file_.c_str(), &info) != 0) return 0;
+  return (info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec) ^ static_cast<int64_t>(info.st_ino);
+}
+
+std::optional<PolicyWatch::Outcome> PolicyWatch::look(Time now) {
+  if (file_.empty() || now < next_) return std::nullopt;
+  next_ = now + std::chrono::seconds(1);
+  const int64_t seen = stamp();
+  if (seen == 0 || seen == std::exchange(stamp_, seen)) return std::nullopt;
+  std::ifstream file(file_, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return take(text.str(), file_);
+}
+
+PolicyWatch::Outcome PolicyWatch::take(const std::string& text, const std::string& source) {
+  const Reload reload = reload_policy_config(text, source);
+  if (reload.config) use_(*reload.config);
+  return {source, reload.why_not};
+}
+
+}  // namespace cheetah::cluster
