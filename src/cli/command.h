@@ -25,5 +25,6 @@ void add_serve(CLI::App& root, Action& action);
 void add_bench(CLI::App& root, Action& action);
 void add_doctor(CLI::App& root, Action& action);
 void add_lab(CLI::App& root, Action& action);
+void add_cluster(CLI::App& root, Action& action);
 
 }  // namespace cheetah

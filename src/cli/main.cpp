@@ -13,8 +13,8 @@ namespace cheetah {
 namespace {
 
 constexpr std::initializer_list<AddCommand> kCommands = {
-    add_generate, add_chat,  add_verify, add_inspect, add_tokenize,
-    add_render,   add_serve, add_bench,  add_doctor,  add_lab,
+    add_generate, add_chat,  add_verify, add_inspect, add_tokenize, add_render,
+    add_serve,    add_bench, add_doctor, add_lab,     add_cluster,
 };
 
 int run(int argc, char** argv) {

@@ -6,6 +6,7 @@
 #include "base/table.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/serve_node.h"
 #include "cli/serve_options.h"
 #include "cli/signals.h"
 #include "cli/version.h"
@@ -22,6 +23,8 @@ Examples:
   cheetah serve model.gguf --port 8080 --max-sequences 128
   cheetah serve ORG/NAME --host 0.0.0.0 --api-key-file keys.txt --tls-cert cert.pem --tls-key key.pem
   cheetah serve --config server.toml --print-config
+  cheetah serve --role router --cluster etcd://e1,nats://q1 --secret-file secret --host 0.0.0.0 --api-key-file keys.txt
+  cheetah serve --role prefill --cluster etcd://e1,nats://q1 --secret-file secret --cluster-host 10.0.0.2
 
 Every flag can also stand in a TOML file (--config FILE: max-queue = 64) and in the environment
 (CHEETAH_MAX_QUEUE=64). A flag wins over the environment, the environment over the file.
@@ -52,27 +55,6 @@ std::string budget_table(const MemoryPlan& plan) {
   return table.render();
 }
 
-// Changes with the weights and with the build.
-std::string fingerprint(const Model& model) {
-  const std::string text =
-      format("{} {} {} {}", model.name(), model.num_parameters(), model.weight_bytes(), build_info().commit);
-  return format("fp_{:016x}", std::hash<std::string>()(text));
-}
-
-ApiServices make_services(const ServeOptions& options, const Model& model, const EngineConfig& config,
-                          GrammarCache& grammars) {
-  std::vector<std::string> names = options.served_names;
-  if (names.empty()) names = {model.name()};
-  return {.model = model,
-          .model_name = names.front(),
-          .aliases = {names.begin() + 1, names.end()},
-          .max_context = config.max_context,
-          .max_sequences = config.max_sequences,
-          .system_fingerprint = fingerprint(model),
-          .grammars = grammars,
-          .strict_fields = options.strict_fields};
-}
-
 std::string ready_text(const Server& server, const std::string& model, double seconds) {
   return format(
       "\nready after {:.2f} s: {} at {}\n\n"
@@ -98,7 +80,7 @@ int run_serve(const ServeOptions& options) {
   engine.warm_up();
   report.done("warmed up");
   print("\n" + budget_table(plan));
-  const ApiServices services = make_services(options, *model, engine.config(), grammars);
+  const ApiServices services = make_api_services(options, *model, engine.config(), grammars);
   ShutdownSignals signals;
   server.serve(engine, services);
   print(ready_text(server, services.model_name, report.total_s()));
@@ -130,7 +112,8 @@ void add_serve(CLI::App& root, Action& action) {
         print(settings->print());
         return 0;
       }
-      return run_serve(*options);
+      options->port_given = settings->given("port");
+      return in_cluster(options->cluster) ? run_node(*options) : run_serve(*options);
     };
   });
 }

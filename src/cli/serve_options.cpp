@@ -148,6 +148,7 @@ Settings serve_settings(ServeOptions& options) {
   add_access_settings(settings, options);
   add_limit_settings(settings, options);
   add_report_settings(settings, options);
+  add_cluster_settings(settings, options.cluster);
   return settings;
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/cluster_options.h"
 #include "cli/engine_options.h"
 #include "cli/settings.h"
 #include "engine/engine.h"
@@ -19,7 +20,9 @@ struct ServeOptions {
   bool strict_fields = false;
 
   ServerConfig server;
+  ClusterOptions cluster;
   int port = 8000;
+  bool port_given = false;
   std::string api_key_file;
   KeyLimits key_limits;
   bool insecure = false;

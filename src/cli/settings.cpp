@@ -185,6 +185,8 @@ void Settings::resolve(const std::string& file, const Environment& environment) 
   }
 }
 
+bool Settings::given(const std::string& name) const { return resolved_.at(name).second != "default"; }
+
 std::string Settings::print() const {
   std::string out;
   for (const Entry& entry : entries_) {

@@ -47,6 +47,8 @@ class Settings {
   using Environment = std::function<const char*(const char*)>;
   // `file`: a TOML file, or "" for none. Throws UsageError for unknown keys and bad values.
   void resolve(const std::string& file, const Environment& environment);
+  // Somebody chose it: it is not the default. After resolve().
+  bool given(const std::string& name) const;
   // name, value and where it came from, a line each.
   std::string print() const;
 

@@ -1,6 +1,7 @@
 #include "cli/signals.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -71,6 +72,11 @@ ShutdownSignals::~ShutdownSignals() {
   install_signal_handlers();
   close(pipe_[0]);
   close(pipe_[1]);
+}
+
+int ShutdownSignals::wait_for(std::chrono::milliseconds limit) {
+  pollfd readable = {.fd = pipe_[0], .events = POLLIN, .revents = 0};
+  return poll(&readable, 1, static_cast<int>(limit.count())) > 0 ? wait() : 0;
 }
 
 int ShutdownSignals::wait() {

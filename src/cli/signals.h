@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 
 namespace cheetah {
 
@@ -26,7 +27,8 @@ class ShutdownSignals {
   ~ShutdownSignals();
   ShutdownSignals(const ShutdownSignals&) = delete;
   ShutdownSignals& operator=(const ShutdownSignals&) = delete;
-  int wait();  // returns the signal's number
+  int wait();                                     // returns the signal's number
+  int wait_for(std::chrono::milliseconds limit);  // 0: none came in this time
 
  private:
   int pipe_[2];

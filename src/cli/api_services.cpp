@@ -1,0 +1,39 @@
+#include "base/format.h"
+#include "cli/serve_node.h"
+#include "cli/version.h"
+#include "model/model.h"
+
+namespace cheetah {
+namespace {
+
+// Changes with the weights and with the build.
+std::string fingerprint(const Model& model) {
+  const std::string text =
+      format("{} {} {} {}", model.name(), model.num_parameters(), model.weight_bytes(), build_info().commit);
+  return format("fp_{:016x}", std::hash<std::string>()(text));
+}
+
+}  // namespace
+
+ApiServices make_api_services(const ServeOptions& options, const Model& model, const EngineConfig& config,
+                              GrammarCache& grammars) {
+  std::vector<std::string> names = options.served_names;
+  if (names.empty()) names = {model.name()};
+  return {.model = model,
+          .model_name = names.front(),
+          .aliases = {names.begin() + 1, names.end()},
+          .max_context = config.max_context,
+          .max_sequences = config.max_sequences,
+          .system_fingerprint = fingerprint(model),
+          .grammars = grammars,
+          .strict_fields = options.strict_fields};
+}
+
+EngineConfig router_limits(const ServeOptions& options, const Model& model) {
+  EngineConfig config = engine_config(options);
+  if (config.max_context == 0) config.max_context = model.traits().max_positions;
+  config.max_sequences = std::max<int64_t>(config.max_sequences, 128);
+  return config;
+}
+
+}  // namespace cheetah

@@ -1,0 +1,95 @@
+// cheetah cluster: a cluster on one machine, and a look at any.
+#include "cli/cluster.h"
+
+#include <CLI/CLI.hpp>
+
+#include "base/format.h"
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cluster/net/tcp_mesh.h"
+#include "cluster/node/observer.h"
+
+namespace cheetah {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  cheetah cluster up --prefill 2 --decode 2
+  cheetah cluster up --prefill 1 --decode 3 --in-process model.gguf
+  cheetah cluster up --cluster etcd://localhost,nats://localhost --serve-flags='--max-sequences 16'
+  cheetah cluster status --cluster etcd://localhost,nats://localhost --json
+)";
+
+struct StatusOptions {
+  std::string url, secret_file;
+  bool json = false;
+  double wait_s = 2;
+};
+
+std::string line_of(const char* name, const cluster::ServiceState& state) {
+  return format("{} {}{}\n", name, state.up ? "up" : "down", state.up ? "" : ": " + state.why);
+}
+
+int run_status(const StatusOptions& options) {
+  const std::string secret =
+      options.secret_file.empty() ? "" : cluster::read_secret_file(options.secret_file);
+  const cluster::Observer observer(cluster::parse_cluster_url(options.url), secret);
+  observer.wait(std::chrono::milliseconds(static_cast<int64_t>(options.wait_s * 1e3)));
+  const auto workers = observer.workers();
+  const auto registry = observer.registry(), queue = observer.queue();
+  if (options.json) {
+    print(dump_json({{"workers", cluster::workers_json(workers)},
+                     {"registry", {{"up", registry.up}, {"why", registry.why}}},
+                     {"queue", {{"up", queue.up}, {"why", queue.why}}}}) +
+          "\n");
+    return 0;
+  }
+  print(line_of("registry", registry) + line_of("queue   ", queue) + "\n" + cluster::workers_table(workers));
+  return 0;
+}
+
+void add_status(CLI::App& cluster, Action& action) {
+  auto* command = cluster.add_subcommand("status", "Who is in a cluster and what it does");
+  auto options = std::make_shared<StatusOptions>();
+  command->add_option("--cluster", options->url, "the cluster, as cheetah serve takes it")->required();
+  command->add_option("--secret-file", options->secret_file, "file with the cluster's secret");
+  command->add_option("--wait", options->wait_s, "seconds to wait for the workers' answers")
+      ->check(CLI::Range(0.0, 60.0));
+  command->add_flag("--json", options->json, "print JSON");
+  command->callback([=, &action] { action = [=] { return run_status(*options); }; });
+}
+
+void add_up(CLI::App& cluster, Action& action) {
+  auto* command = cluster.add_subcommand("up", "Start a cluster on this machine and keep it running");
+  auto options = std::make_shared<UpOptions>();
+  command->add_option("MODEL", options->model, "a model's path or name, as cheetah serve takes it");
+  command->add_option("--prefill", options->num_prefill, "prefill workers")->check(CLI::Range(0, 64));
+  command->add_option("--decode", options->num_decode, "decode workers")->check(CLI::Range(1, 64));
+  command->add_option("-p,--port", options->port, "port of the router")->check(CLI::Range(0, 65535));
+  command->add_option("--cluster", options->url, "use these services instead of a list of peers");
+  command->add_option("--secret-file", options->secret_file,
+                      "file with the cluster's secret (default: a new one)");
+  command->add_option("--policy-file", options->policy_file, "TOML file with the policies");
+  command->add_option("--threads", options->threads, "threads of each worker")->check(CLI::Range(1, 1024));
+  command->add_option("--logs", options->folder, "folder for logs (default: a new one in /tmp)");
+  command->add_flag("--in-process", options->in_process, "all nodes in this process");
+  command->add_option("--serve-flags", options->more,
+                      "further flags of cheetah serve for every node: --serve-flags='--ctx-size 4096'");
+  command->callback([=, &action] {
+    action = [=] { return options->in_process ? run_in_process(*options) : run_up(*options); };
+  });
+}
+
+}  // namespace
+
+void add_cluster(CLI::App& root, Action& action) {
+  auto* command =
+      root.add_subcommand("cluster", "Disaggregated prefill and decode: start a cluster, look at one");
+  command->require_subcommand(1);
+  command->footer(kExamples);
+  add_up(*command, action);
+  add_status(*command, action);
+}
+
+}  // namespace cheetah

@@ -1,0 +1,21 @@
+#pragma once
+// The ways to start a whole cluster on one machine.
+#include <string>
+
+namespace cheetah {
+
+struct UpOptions {
+  std::string model;
+  int num_prefill = 1, num_decode = 1;
+  int port = 8000;
+  std::string url, secret_file, policy_file, folder;
+  int threads = 0;  // 0: the cores, shared out
+  bool in_process = false;
+  std::string more;  // flags for every node, blanks between
+};
+
+int run_up(const UpOptions& options);
+int run_in_process(const UpOptions& options);
+int threads_each(const UpOptions& options);
+
+}  // namespace cheetah

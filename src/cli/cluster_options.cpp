@@ -1,0 +1,57 @@
+#include "cli/cluster_options.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "cluster/net/tcp_mesh.h"
+
+namespace cheetah {
+
+void add_cluster_settings(Settings& s, ClusterOptions& o) {
+  s.add_choice("role", o.role, {"none", "router", "prefill", "decode", "both"},
+               "part in a cluster; with --port a decode worker takes clients itself");
+  s.add_text("cluster", o.url,
+             "the cluster: peers:FILE, or etcd://HOST[,HOST...][,nats://HOST...][?cluster=NAME&...]");
+  s.add_text("node-name", o.name, "what people call this node");
+  s.add_text("cluster-host", o.host,
+             "address for the cluster's peers; beyond this machine with --secret-file");
+  s.add_int("cluster-port", o.port, 0, 65535, "port for the cluster's peers; 0 picks a free one");
+  s.add_text("secret-file", o.secret_file, "file with the secret that all nodes of the cluster share");
+  s.add_text("policy-file", o.policy_file, "TOML file with the policies of routing, admission and scaling");
+  s.add_choice("transfer", o.transfer, {"auto", "shared_memory", "ucx"}, "how pages move between workers");
+  s.add_seconds("lease-ttl", o.lease_s, 0, 3600, "time after which a silent node leaves the registry");
+}
+
+bool in_cluster(const ClusterOptions& options) { return options.role != "none" || !options.url.empty(); }
+
+cluster::LaunchOptions launch_options(const ClusterOptions& options) {
+  if (options.url.empty()) throw UsageError("--role needs --cluster, e.g. --cluster peers:peers.txt");
+  cluster::LaunchOptions launch;
+  launch.role = options.role == "none" ? cluster::Role::kBoth : cluster::role_from_name(options.role);
+  launch.name = options.name;
+  launch.cluster = cluster::parse_cluster_url(options.url);
+  if (launch.cluster.kind == cluster::ClusterUrl::Kind::kInProcess)
+    throw UsageError("--cluster inproc: is for one process; use cheetah cluster up --in-process");
+  if (options.lease_s > 0) launch.cluster.lease_s = static_cast<int64_t>(options.lease_s + 0.5);
+  launch.host = options.host;
+  launch.port = static_cast<uint16_t>(options.port);
+  launch.transfer = options.transfer;
+  if (!options.secret_file.empty()) launch.secret = cluster::read_secret_file(options.secret_file);
+  launch.policy = policy_of(options);
+  launch.policy_file = options.policy_file;
+  return launch;
+}
+
+cluster::PolicyConfig policy_of(const ClusterOptions& options) {
+  if (options.policy_file.empty()) return {};
+  std::ifstream file(options.policy_file, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file)
+    throw UsageError(format("--policy-file {}: cannot be read", printable(options.policy_file, 256)));
+  return cluster::parse_policy_config(text.str(), options.policy_file);
+}
+
+}  // namespace cheetah

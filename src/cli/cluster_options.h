@@ -1,0 +1,25 @@
+#pragma once
+// The settings that make a server a node of a cluster.
+#include <string>
+
+#include "cli/settings.h"
+#include "cluster/node/launch.h"
+
+namespace cheetah {
+
+struct ClusterOptions {
+  std::string role = "none";
+  std::string url;
+  std::string name, host = "127.0.0.1", secret_file, policy_file, transfer = "auto";
+  int port = 0;
+  double lease_s = 0;  // 0: what the URL says
+};
+
+void add_cluster_settings(Settings& settings, ClusterOptions& options);
+bool in_cluster(const ClusterOptions& options);
+
+cluster::PolicyConfig policy_of(const ClusterOptions& options);  // of its file, if there is one
+// Reads the files that are named. Throws UsageError and Error.
+cluster::LaunchOptions launch_options(const ClusterOptions& options);
+
+}  // namespace cheetah

@@ -1,0 +1,186 @@
+// cheetah cluster up: one process a node, watched over.
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "cli/cluster.h"
+#include "cli/output.h"
+#include "cli/signals.h"
+#include "cluster/net/session_crypto.h"
+#include "cluster/net/tcp_mesh.h"
+#include "cluster/node/observer.h"
+#include "cluster/node/supervisor.h"
+
+namespace cheetah {
+namespace {
+
+using cluster::ProcessPlan;
+using cluster::Supervisor;
+
+// A port that was free a moment ago.
+uint16_t free_port() {
+  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const bool bound = probe >= 0 && bind(probe, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  if (probe >= 0) close(probe);
+  if (!bound) throw Error("no port is free on 127.0.0.1");
+  return ntohs(address.sin_port);
+}
+
+void write_private(const std::string& path, const std::string& text) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const bool written =
+      file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (file >= 0) close(file);
+  if (!written) throw Error(format("{}: cannot be written", path));
+}
+
+std::string new_secret() {
+  std::string hex;
+  for (const uint8_t byte : cluster::random_nonce()) hex += format("{:02x}", byte);
+  return hex + "\n";
+}
+
+struct NodePlan {
+  std::string role, name;
+  uint16_t port = 0;  // for peers
+};
+
+std::vector<NodePlan> node_plans(const UpOptions& options) {
+  std::vector<NodePlan> plans;
+  for (int i = 0; i < options.num_prefill; ++i)
+    plans.push_back({"prefill", format("prefill-{}", i), free_port()});
+  // Without prefill workers the others do both.
+  const std::string role = options.num_prefill > 0 ? "decode" : "both";
+  for (int i = 0; i < options.num_decode; ++i) plans.push_back({role, format("decode-{}", i), free_port()});
+  plans.push_back({"router", "router", free_port()});
+  return plans;
+}
+
+struct Folder {
+  std::string path, secret_file, url;
+};
+
+Folder prepare(const UpOptions& options, const std::vector<NodePlan>& nodes) {
+  Folder folder{.path = options.folder, .secret_file = options.secret_file, .url = options.url};
+  char made[] = "/tmp/cheetah-cluster-XXXXXX";
+  if (folder.path.empty()) folder.path = mkdtemp(made) ? made : "";
+  if (folder.path.empty() ||
+      (mkdir(folder.path.c_str(), 0700) != 0 && access(folder.path.c_str(), W_OK) != 0))
+    throw Error(format("{}: cannot be used as a folder for logs", options.folder));
+  if (folder.secret_file.empty()) {
+    folder.secret_file = folder.path + "/secret";
+    write_private(folder.secret_file, new_secret());
+  }
+  if (!folder.url.empty()) return folder;
+  std::string peers;
+  for (const NodePlan& node : nodes) peers += format("{} 127.0.0.1:{} {}\n", node.role, node.port, node.name);
+  write_private(folder.path + "/peers.txt", peers);
+  folder.url = "peers:" + folder.path + "/peers.txt";
+  return folder;
+}
+
+ProcessPlan process_plan(const UpOptions& options, const NodePlan& node, const Folder& folder) {
+  ProcessPlan plan{.name = node.name,
+                   .command = {"/proc/self/exe", "serve"},
+                   .log_file = format("{}/{}.log", folder.path, node.name)};
+  const auto add = [&](std::initializer_list<std::string> words) {
+    plan.command.insert(plan.command.end(), words);
+  };
+  if (!options.model.empty()) add({options.model});
+  add({"--role", node.role, "--cluster", folder.url, "--node-name", node.name, "--secret-file",
+       folder.secret_file, "--cluster-port", std::to_string(node.port)});
+  if (node.role == "router") add({"--port", std::to_string(options.port)});
+  if (node.role != "router") add({"--threads", std::to_string(threads_each(options))});
+  if (!options.policy_file.empty()) add({"--policy-file", options.policy_file});
+  std::istringstream more(options.more);
+  for (std::string word; more >> word;) plan.command.push_back(word);
+  return plan;
+}
+
+void print_lines(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) print(line + "\n");
+  flush_output();
+}
+
+void draw(const Supervisor& supervisor, const cluster::Observer& observer, const Folder& folder, int port) {
+  std::string screen = "\033[H\033[2J";
+  screen += format("cheetah cluster at http://127.0.0.1:{} (Ctrl-C: drain and end)   logs {}\n\n", port,
+                   folder.path);
+  for (const cluster::ProcessState& state : supervisor.states())
+    screen += format("  {:<12} {:<14} restarts {}{}\n", state.name,
+                     state.pid > 0 ? format("process {}", state.pid) : "down", state.restarts,
+                     state.ending.empty() ? "" : "   last " + state.ending);
+  print(screen + "\n" + cluster::workers_table(observer.workers()));
+  flush_output();
+}
+
+// Tells once when all workers have come.
+class ReadyNotice {
+ public:
+  ReadyNotice(const cluster::Observer& observer, int wanted) : observer_(observer), wanted_(wanted) {}
+  void look(int port) {
+    int ready = 0;
+    for (const cluster::SeenWorker& worker : observer_.workers())
+      ready += worker.linked && worker.descriptor.role != cluster::Role::kRouter &&
+               worker.descriptor.state == cluster::WorkerState::kReady;
+    if (ready >= wanted_ && !std::exchange(told_, true))
+      print_lines({format("ready: {} workers, router at http://127.0.0.1:{}", ready, port)});
+  }
+
+ private:
+  const cluster::Observer& observer_;
+  int wanted_;
+  bool told_ = false;
+};
+
+}  // namespace
+
+int threads_each(const UpOptions& options) {
+  if (options.threads > 0) return options.threads;
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::max(1, cores / std::max(1, options.num_prefill + options.num_decode));
+}
+
+int run_up(const UpOptions& given) {
+  UpOptions options = given;
+  if (options.port == 0) options.port = free_port();
+  const std::vector<NodePlan> nodes = node_plans(options);
+  const Folder folder = prepare(options, nodes);
+  std::vector<ProcessPlan> plans;
+  for (const NodePlan& node : nodes) plans.push_back(process_plan(options, node, folder));
+  ShutdownSignals signals;
+  Supervisor supervisor(std::move(plans));
+  print_lines(supervisor.poll(std::chrono::steady_clock::now()));
+  const cluster::Observer observer(cluster::parse_cluster_url(folder.url),
+                                   cluster::read_secret_file(folder.secret_file));
+  ReadyNotice notice(observer, options.num_prefill + options.num_decode);
+  const bool terminal = stdout_is_terminal();
+  while (signals.wait_for(std::chrono::milliseconds(terminal ? 500 : 100)) == 0) {
+    const auto news = supervisor.poll(std::chrono::steady_clock::now());
+    if (terminal) {
+      draw(supervisor, observer, folder, options.port);
+    } else {
+      print_lines(news);
+      notice.look(options.port);
+    }
+  }
+  print_lines({"draining"});
+  print_lines(supervisor.stop(std::chrono::seconds(30)));
+  return 0;
+}
+
+}  // namespace cheetah

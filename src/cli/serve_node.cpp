@@ -1,0 +1,70 @@
+#include "cli/serve_node.h"
+
+#include <cstdlib>
+#include <thread>
+
+#include "base/format.h"
+#include "cli/output.h"
+#include "cli/signals.h"
+#include "cli/version.h"
+#include "engine/memory_plan.h"
+#include "serve/api/grammar_cache.h"
+#include "serve/event_log.h"
+#include "serve/server.h"
+
+namespace cheetah {
+namespace {
+
+using cluster::Node;
+using cluster::Role;
+
+// Until it has warmed up and says so.
+bool becomes_ready(const Node& node, ShutdownSignals& signals) {
+  while (node.status().self.state != cluster::WorkerState::kReady)
+    if (signals.wait_for(std::chrono::milliseconds(20)) != 0) return false;
+  return true;
+}
+
+std::string ready_text(const Node& node, const Server& server, bool takes_clients) {
+  const cluster::WorkerDescriptor self = node.status().self;
+  return format("ready after start: {} {} at {}, peers at {}:{}{}\n", cluster::name_of(self.role), self.name,
+                server.url(), self.host, self.port, takes_clients ? "" : " (health and metrics only)");
+}
+
+}  // namespace
+
+int run_node(const ServeOptions& options) {
+  cluster::LaunchOptions launch = launch_options(options.cluster);
+  const bool router = launch.role == Role::kRouter;
+  launch.takes_clients = router || (options.port_given && launch.role != Role::kPrefill);
+  ServerConfig config = server_config(options, std::getenv("CHEETAH_API_KEY"));
+  config.api = launch.takes_clients;
+  for (const auto& match : launch.policy.qos.matches)
+    if (!match.header.empty()) config.passed_headers.push_back(match.header);
+  if (!options.port_given && !router) config.listen.port = 0;
+  ShutdownSignals signals;
+  Server server(config);
+  EventLog log(config.log);
+  print(format("cheetah {} starts at {}\n", build_info().version, server.url()));
+  flush_output();
+  const std::shared_ptr<const Model> model = load_model(options.engine);
+  GrammarCache grammars(*model);
+  const EngineConfig engine =
+      router ? router_limits(options, *model) : plan_memory(*model, engine_config(options)).config;
+  const auto node = cluster::launch_node(launch, {model, grammars, &log}, engine);
+  const auto limit = std::chrono::milliseconds(static_cast<int64_t>(options.shutdown_timeout_s * 1e3));
+  if (becomes_ready(*node, signals)) {
+    server.serve(node->backend(), make_api_services(options, *model, node->backend().config(), grammars),
+                 [&node] { return node->metrics(); });
+    print(ready_text(*node, server, launch.takes_clients));
+    flush_output();
+    const int signal = signals.wait();
+    print_note(format("signal {}: finishing what runs; a second signal ends at once", signal));
+  }
+  if (launch.takes_clients) server.drain(limit);
+  node->drain(limit);
+  server.stop();
+  return 0;
+}
+
+}  // namespace cheetah
