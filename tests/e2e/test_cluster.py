@@ -203,10 +203,19 @@ class ClusterTest(unittest.TestCase):
         cluster = Cluster(1, 2)
         try:
             self.check_answers(cluster)
-            self.assertRegex(cluster.metrics(), r"cheetah_cluster_requests_total [1-9]")
+            self.check_metrics(cluster)
             self.check_restart(cluster)
         finally:
             self.assertEqual(cluster.stop(), 0)
+
+    def check_metrics(self, cluster):
+        """Numbers are as old as a heartbeat; every family stands there once."""
+        end = time.monotonic() + PATIENCE
+        while not re.search(r"^cheetah_cluster_requests_total [1-9]", cluster.metrics(), re.M):
+            self.assertLess(time.monotonic(), end, "no request was counted")
+            time.sleep(0.05)
+        families = re.findall(r"^# TYPE (\S+)", cluster.metrics(), re.M)
+        self.assertEqual(sorted(families), sorted(set(families)))
 
     def check_restart(self, cluster):
         """A decode worker that is killed in the middle of a stream: the answer is the same, and it comes back."""
