@@ -12,6 +12,7 @@ import http.client
 import json
 import os
 import platform
+import random
 import signal
 import socket
 import statistics
@@ -103,7 +104,8 @@ def main():
                 for length in LENGTHS:
                     for number, subject in enumerate(subjects):
                         salt = turn * 64 + number * 16 + LENGTHS.index(length)
-                        prompt = [5 + (i * (2 * salt + 1) + salt) % 240 for i in range(length)]
+                        draw = random.Random(salt)
+                        prompt = [draw.randrange(5, 4000) for _ in range(length)]
                         subject.seen[length].append(ask(subject.port, prompt))
         finally:
             for subject in subjects:

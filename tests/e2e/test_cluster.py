@@ -249,7 +249,6 @@ class ClusterTest(unittest.TestCase):
                 seen = json.loads(status.stdout)
                 roles = sorted(worker["role"] for worker in seen["workers"])
                 self.assertEqual(roles, ["decode", "decode", "prefill", "prefill", "router"], seen)
-                self.assertTrue(seen["registry"]["up"])
             finally:
                 self.assertEqual(cluster.stop(), 0)
         finally:
