@@ -272,12 +272,15 @@ TEST_P(TransferPair, APeerThatHasLongLeftCannotBeReachedAndPushesToItEnd) {
 TEST_P(TransferPair, ADroppedPeerIsConfirmedAndCanComeBack) {
   const auto reserved = receiver()->reserve(kKey, 2, soon());
   const auto bytes = pattern_bytes(100, 1);
-  ASSERT_TRUE(sender().await_done(push(reserved->ticket, 0, bytes))->done);
+  const PushDone* first = sender().await_done(push(reserved->ticket, 0, bytes));
+  ASSERT_TRUE(first && first->done);
   receiver()->drop_peer(kSender);
   ASSERT_TRUE(receiver().await<TransferPeerDown>());
   ASSERT_TRUE(sender().await<TransferPeerDown>());
   sender()->add_peer(kReceiver, receiver()->describe());
-  EXPECT_TRUE(sender().await_done(push(reserved->ticket, 1, bytes))->done);
+  const PushDone* second = sender().await_done(push(reserved->ticket, 1, bytes));
+  ASSERT_TRUE(second);
+  EXPECT_TRUE(second->done) << second->why;
 }
 
 TEST_P(TransferPair, DroppingAPeerNobodyKnowsIsConfirmedToo) {

@@ -69,6 +69,7 @@ class UcxTransport final : public SessionTransport {
             uint32_t flags, std::string& why);
   void loop();
   bool turn();
+  bool handle_heard();
   void accept_waiting();
   void close_failed();
   void sleep();
@@ -191,7 +192,13 @@ ucs_status_t UcxTransport::on_slab(void* self, const void* header, size_t header
                                    size_t bytes, const ucp_am_recv_param_t* param) {
   auto* transport = static_cast<UcxTransport*>(self);
   const auto link = transport->link_of(param);
-  if (!link || !transport->established(*link)) return UCS_OK;  // dropped
+  if (!link) return UCS_OK;  // dropped: nobody waits for an answer from a link that is gone
+  // The words that made it a peer may have come just before and not be handled yet.
+  if (!transport->established(*link)) transport->handle_heard();
+  if (!transport->established(*link)) {
+    transport->fail_link(*link, "transfer peer: sent a slab before it had proved what it is");
+    return UCS_OK;
+  }
   const bool rendezvous = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
   try {
     transport->slab_comes(*link, {static_cast<const char*>(header), header_bytes}, data, bytes, rendezvous);
@@ -385,15 +392,20 @@ void UcxTransport::close_failed() {
   }
 }
 
-bool UcxTransport::turn() {
-  bool busy = ucp_worker_progress(worker_.get()) > 0;
-  accept_waiting();
+bool UcxTransport::handle_heard() {
+  const bool any = !heard_.empty();
   while (!heard_.empty()) {
     const auto [link, bytes] = std::move(heard_.front());
     heard_.pop_front();
     heard(link, bytes);
-    busy = true;
   }
+  return any;
+}
+
+bool UcxTransport::turn() {
+  bool busy = ucp_worker_progress(worker_.get()) > 0;
+  accept_waiting();
+  busy |= handle_heard();
   orders_.take_all(taken_);
   for (TransportOrder& order : taken_) {
     if (orders_.closed()) break;
