@@ -34,7 +34,7 @@ std::shared_ptr<const GrammarProgram> grammar_number(uint32_t which) {
 std::vector<int32_t> pieces_of_characters() {
   std::vector<int32_t> ids = small_model()->tokenizer()->encode("é€漢字😀🐆 ü", {});
   std::ranges::sort(ids);
-  ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
 }
 
