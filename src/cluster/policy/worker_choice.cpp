@@ -201,14 +201,14 @@ WorkerChoice choose_worker(const ClusterView& view, const RouteRequest& request,
   const auto score = [&](size_t i) { return choice.scores[all[i].score_index].score; };
   if (config.worker_policy == WorkerPolicy::kRoundRobin) {
     std::ranges::sort(order, {}, id);
-    std::ranges::rotate(order, order.begin() + static_cast<std::ptrdiff_t>(turn % order.size()));
+    std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(turn % order.size()), order.end());
   } else {
     std::ranges::sort(order, {}, [&](size_t i) { return std::pair(score(i), mixed(turn, id(i))); });
   }
   choice.reason = reason_of(round, all[order[0]]);
   if (config.worker_policy == WorkerPolicy::kPrefixAware && request.prefix_hash != 0) {
     const size_t chosen = by_prefix(round, all, choice.reason);
-    std::ranges::stable_partition(order, [&](size_t i) { return i == chosen; });
+    std::stable_partition(order.begin(), order.end(), [&](size_t i) { return i == chosen; });
   }
   choice.worker = all[order[0]].worker;
   if (order.size() > 1) choice.second = all[order[1]].worker;
