@@ -37,6 +37,8 @@ PageDesk::PageDesk(Setting setting) : setting_(std::move(setting)) {
       [this] { setting_.loop.post([this] { poll(std::chrono::steady_clock::now()); }); });
 }
 
+PageDesk::~PageDesk() { setting_.transfer.on_ready({}); }
+
 void PageDesk::poll(Time now) {
   setting_.transfer.poll(now, events_);
   const std::vector<TransferEvent> events = std::exchange(events_, {});

@@ -28,6 +28,9 @@ class PageDesk {
     FeedWorker feed;
   };
   explicit PageDesk(Setting setting);
+  ~PageDesk();
+  PageDesk(const PageDesk&) = delete;
+  PageDesk& operator=(const PageDesk&) = delete;
 
   // Receiving.
   void execute(LookUpCache& look);

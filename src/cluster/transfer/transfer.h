@@ -179,7 +179,8 @@ class TransferAgent {
   virtual void poll(Time now, std::vector<TransferEvent>& out) = 0;
   // Sleeps until there may be something to poll, or the time is up.
   virtual void wait_until(Time until) = 0;
-  // Called from the inner thread whenever there may be something to poll. Set before the first peer.
+  // Called from the inner thread whenever there may be something to poll; must only wake somebody. Set before
+  // the first peer; once an empty one is set, the last is not called any more.
   virtual void on_ready(std::function<void()> callback) = 0;
 
   virtual std::vector<ReservationStatus> reservations() const = 0;

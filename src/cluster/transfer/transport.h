@@ -97,7 +97,10 @@ struct EventSink {
 
   void post(TransportEvent event) {
     box.post(std::move(event));
-    if (const auto wake = ready.copy()) wake();
+    // Under its lock: who has taken the callback back is not called any more.
+    ready.with([](const std::function<void()>& wake) {
+      if (wake) wake();
+    });
   }
 };
 
