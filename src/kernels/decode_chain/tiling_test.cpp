@@ -23,7 +23,8 @@ TEST(ChainTiling, TheProductsOfAn8bModelFillTheCardInOneWave) {
   EXPECT_EQ(gate_up.box_rows, 56);
   EXPECT_EQ(gate_up.tiles, 128);
   const ChainTiling head = tile_product(128256, false, kH200);
-  EXPECT_EQ(head.box_rows, 32) << "not 16, though that pile is a sixtieth lower: half of the warps would idle";
+  EXPECT_EQ(head.box_rows, 32)
+      << "not 16, though that pile is a sixtieth lower: half of the warps would idle";
   EXPECT_EQ(head.boxes_per_stage, 7);
 }
 
