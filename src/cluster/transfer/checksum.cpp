@@ -62,6 +62,7 @@ uint32_t crc32c_word_plain(uint32_t crc, uint64_t word) {
 }
 
 void Checksum::update(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
   total_bytes_ += bytes.size();
   if (rest_bytes_ > 0) {
     const size_t taken = std::min(kBlock - rest_bytes_, bytes.size());

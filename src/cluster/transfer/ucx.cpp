@@ -223,7 +223,7 @@ void UcxTransport::slab_comes(LinkId link, std::string_view header, void* data, 
   ++links_.at(link).receiving;
   std::byte* to = arena_view_.slot(notice->slot);
   if (!rendezvous) {
-    std::memcpy(to, data, bytes);
+    if (bytes > 0) std::memcpy(to, data, bytes);
     return slab_received(*receiving, UCS_OK);
   }
   ucp_request_param_t param{};
