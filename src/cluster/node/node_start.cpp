@@ -33,6 +33,7 @@ Node::State::State(const NodeConfig& node_config, NodeParts node_parts)
 Node::State::~State() {
   parts.services.registry->withdraw(worker_key(config.id));
   loop.stop();
+  if (parts.engine) parts.engine->drain(std::chrono::milliseconds(0));  // it tells the edge nothing any more
   edge.reset();
   parts.engine.reset();
   parts.mesh.reset();

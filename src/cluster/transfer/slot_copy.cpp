@@ -18,11 +18,11 @@ constexpr size_t kDeviceChunk = size_t{8} << 20;
 }  // namespace
 
 void copy_bytes(std::byte* to, MemoryKind to_kind, std::span<const std::byte> from, MemoryKind from_kind) {
+  if (from.empty()) return;
   if (to_kind == MemoryKind::kHost && from_kind == MemoryKind::kHost)
-    if (!from.empty())
-      std::memcpy(to, from.data(), from.size());
-    else
-      copy_device_bytes(to, from);
+    std::memcpy(to, from.data(), from.size());
+  else
+    copy_device_bytes(to, from);
 }
 
 const char* why_not(WriteResult result) {
