@@ -25,7 +25,6 @@ class ClientDesk {
   // Hands the event to its client. False: the client's sink failed; the request should be cancelled.
   bool emit(Emit&& emit, Time now);
 
-  int64_t num_clients() const { return static_cast<int64_t>(clients_.size()); }
   void publish();  // the numbers as they are
   EngineStats stats() const { return published_.copy(); }
 

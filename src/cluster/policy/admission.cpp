@@ -57,7 +57,6 @@ Degradation degradation_of(const AdmissionRequest& request, const QosConfig& qos
   Degradation lighter;
   if (qos.degraded_output > 0 && (request.max_output == 0 || request.max_output > qos.degraded_output))
     lighter.max_output = qos.degraded_output;
-  lighter.model = qos.degraded_model;
   lighter.no_remote_prefill = qos.degrade_no_remote;
   return lighter;
 }

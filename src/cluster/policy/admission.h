@@ -39,7 +39,6 @@ enum class Verdict : uint8_t { kAccept, kDegrade, kReject };
 
 struct Degradation {
   int64_t max_output = 0;  // 0: as asked for
-  std::string model = {};  // "": the one asked for
   bool no_remote_prefill = false;
 
   bool operator==(const Degradation&) const = default;

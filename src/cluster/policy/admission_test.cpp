@@ -118,12 +118,10 @@ TEST_F(Admission, LearnsWhatThePredictionLeavesOut) {
 TEST_F(Admission, DegradesRatherThanRefusesWhereTheClassSaysSo) {
   qos.classes[1].degrade = true;
   qos.degraded_output = 20;
-  qos.degraded_model = "small";
   for (WorkerView& w : view.workers) w.load.prefill_tokens = 3000;
   const AdmissionDecision lighter = ask(1);
   EXPECT_EQ(lighter.verdict, Verdict::kDegrade);
-  EXPECT_EQ(lighter.degradation,
-            (Degradation{.max_output = 20, .model = "small", .no_remote_prefill = true}));
+  EXPECT_EQ(lighter.degradation, (Degradation{.max_output = 20, .no_remote_prefill = true}));
   for (WorkerView& w : view.workers) w.load.prefill_tokens = 9000;
   EXPECT_EQ(ask(1).verdict, Verdict::kReject);
 }

@@ -163,7 +163,6 @@ void read_qos(TableReader& t, QosConfig& c) {
   t.share("ema_alpha", c.ema_alpha);
   t.integer("degraded_output", c.degraded_output, 0, kManyTokens);
   t.number("degraded_slo_factor", c.degraded_slo_factor, 1, 1e3);
-  t.text("degraded_model", c.degraded_model);
   t.flag("degrade_no_remote", c.degrade_no_remote);
   t.tables<Quota>("quota", c.quotas, [](TableReader& w, Quota& quota) {
     w.text("tenant", quota.tenant);

@@ -72,7 +72,6 @@ ClusterView PolicyRouting::view_of(const RouteQuestion& question) {
   const double tokens = static_cast<double>(question.queue_depth) * prompt_tokens_.value_or(0);
   view.prefill_queue = {.up = true, .depth = question.queue_depth, .tokens = static_cast<int64_t>(tokens)};
   view.prefill_breaker_open = admission_.prefill_breaker.state(question.now) == BreakerState::kOpen;
-  view.transfer_bytes_per_s = transfer_bytes_per_s_;
   return view;
 }
 

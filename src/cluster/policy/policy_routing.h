@@ -39,7 +39,6 @@ class PolicyRouting : public Routing {
   // Takes effect with the next request; what is in use stays in use.
   void configure(PolicyConfig config);
   const PolicyConfig& config() const { return config_; }
-  void transfer_rate_is(double bytes_per_s) { transfer_bytes_per_s_ = bytes_per_s; }
 
   const ClusterNumbers& numbers() const { return numbers_; }
   const DecisionRing& decisions() const { return decisions_; }
@@ -74,7 +73,6 @@ class PolicyRouting : public Routing {
   std::unordered_map<RequestUid, Admitted> admitted_;
   Planner planner_;
   Ema prompt_tokens_;
-  double transfer_bytes_per_s_ = 0;
   std::optional<Time> first_question_;
 };
 

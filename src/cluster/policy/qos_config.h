@@ -15,7 +15,7 @@ struct QosClass {
   double tpot_slo_ms = 50;
   bool may_borrow = true;
   bool reject_early = true;  // false: waits, whatever is predicted
-  bool degrade = false;      // rather a shorter answer or a smaller model than a refusal
+  bool degrade = false;      // rather a shorter answer than a refusal
 
   bool operator==(const QosClass&) const = default;
 };
@@ -62,7 +62,6 @@ struct QosConfig {
   double ema_alpha = 0.2;
   int64_t degraded_output = 200;     // tokens
   double degraded_slo_factor = 2.0;  // a degraded request must be predicted within this times its targets
-  std::string degraded_model = {};   // "": none
   bool degrade_no_remote = true;
   std::vector<Quota> quotas = {};  // tenant "*": everyone without an own one
   int64_t max_tenants = 10'000;    // whose buckets are remembered

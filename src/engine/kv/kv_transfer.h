@@ -28,12 +28,8 @@ struct KvFormat {
   int64_t num_groups() const { return std::ssize(windows); }
   // A place has a page of every group: they travel together, group after group.
   int64_t place_bytes() const { return num_groups() * page_bytes; }
+  // Pages before a group's window are not sent: their room is zeros.
   int64_t bytes_for(int64_t tokens) const { return tokens / page_tokens * place_bytes(); }
-  // The first place whose page in this group is of use to a text that goes on after `tokens`. Pages before it
-  // are not sent: their room is zeros.
-  int64_t first_needed(size_t group, int64_t tokens) const {
-    return first_seen_page(windows[group], tokens, page_tokens);
-  }
 };
 
 // How far an export has come. Comes after each chunk of the prompt; nothing follows finished or failed.

@@ -346,6 +346,7 @@ void run() {
   attend(bench, 64, 512, 1);
   attend(bench, 64, 4096, 1);
   attend(bench, 4, 2048, 2048);
+  attend(bench, 2, 8192, 8192);
   sampling(bench);
 }
 
