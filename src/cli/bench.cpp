@@ -10,6 +10,7 @@
 #include "cli/bench_transfer.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
+#include "cli/gpu_readings.h"
 #include "cli/json_file.h"
 #include "cli/numbers.h"
 #include "cli/output.h"
@@ -114,6 +115,8 @@ int run_bench_engine(const BenchOptions& options) {
         format("the caches of batch {} do not fit in memory; use a smaller --batch, --context or --gen",
                plan.max_batch()));
   const Ceilings ceilings = measure_ceilings(engine);
+  std::optional<GpuRecorder> recorder;
+  if (engine.on_cuda()) recorder.emplace(watch_gpu());
   const EngineBenchSamples samples =
       run_engine_bench(engine.model(), engine.runner(), pool, plan, show_progress);
   const BenchFacts facts{.model = engine.model(),
@@ -125,7 +128,8 @@ int run_bench_engine(const BenchOptions& options) {
                          .threads = engine.threads().num_threads(),
                          .device = engine.device_name(),
                          .read_bandwidth = ceilings.read_bandwidth,
-                         .fma_peak = ceilings.fma_peak};
+                         .fma_peak = ceilings.fma_peak,
+                         .gpu = recorder ? recorder->stop() : std::vector<GpuReading>()};
   if (options.json != "-") print(bench_table(facts));
   json.write(bench_json(facts));
   return 0;

@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "base/statistics.h"
 #include "base/table.h"
+#include "cli/gpu_readings.h"
 #include "cli/version.h"
 #include "hw/cpu.h"
 #include "model/cost.h"
@@ -124,6 +125,7 @@ Json bench_json(const BenchFacts& facts) {
         {"compute", facts.compute}}},
       {"ceilings",
        {{"read_bytes_per_second", facts.read_bandwidth}, {"fma_flops_per_second", facts.fma_peak}}}};
+  result["provenance"]["gpu"] = gpu_readings_json(facts.gpu);
   result["prompt"] = facts.samples.prompt_seconds.empty() ? Json(nullptr) : prompt_json(facts);
   result["decode"] = Json::array();
   for (const DecodeSamples& decode : facts.samples.decode)

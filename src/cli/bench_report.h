@@ -2,6 +2,7 @@
 #include <string>
 
 #include "base/json.h"
+#include "hw/gpu_watch.h"
 #include "model/engine_bench.h"
 
 namespace cheetah {
@@ -15,9 +16,10 @@ struct BenchFacts {
   DType kv_dtype;
   std::string compute;
   int threads;
-  std::string device;     // "CPU", "NVIDIA H200"
-  double read_bandwidth;  // bytes/s, measured in the same run
-  double fma_peak;        // operations/s, measured in the same run
+  std::string device;           // "CPU", "NVIDIA H200"
+  double read_bandwidth;        // bytes/s, measured in the same run
+  double fma_peak;              // operations/s, measured in the same run
+  std::vector<GpuReading> gpu;  // while it was measured; none on the CPU or without NVML
 };
 
 Json provenance(int threads);  // machine, build and date: what every result carries

@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "base/table.h"
 #include "cli/command.h"
+#include "cli/gpu_readings.h"
 #include "cli/output.h"
 #include "cli/serve_node.h"
 #include "cli/serve_options.h"
@@ -82,7 +83,7 @@ int run_serve(const ServeOptions& options) {
   print("\n" + budget_table(plan));
   const ApiServices services = make_api_services(options, *model, engine.config(), grammars);
   ShutdownSignals signals;
-  server.serve(engine, services);
+  server.serve(engine, services, gpu_metrics(engine.config().device == DeviceKind::kCuda));
   print(ready_text(server, services.model_name, report.total_s()));
   flush_output();
   const int signal = signals.wait();

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/format.h"
+#include "cli/gpu_readings.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/version.h"
@@ -55,7 +56,9 @@ int run_node(const ServeOptions& options) {
   const auto limit = std::chrono::milliseconds(static_cast<int64_t>(options.shutdown_timeout_s * 1e3));
   if (becomes_ready(*node, signals)) {
     server.serve(node->backend(), make_api_services(options, *model, node->backend().config(), grammars),
-                 [&node] { return node->metrics(); });
+                 [&node, gpu = gpu_metrics(!router && engine.device == DeviceKind::kCuda)] {
+                   return node->metrics() + (gpu ? gpu() : "");
+                 });
     print(ready_text(*node, server, launch.takes_clients));
     flush_output();
     const int signal = signals.wait();

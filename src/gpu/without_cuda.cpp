@@ -4,6 +4,7 @@
 #include "gpu/graph.h"
 #include "gpu/memory.h"
 #include "gpu/nvtx.h"
+#include "gpu/pci_address.h"
 #include "gpu/tensor_map.h"
 
 namespace cheetah::gpu {
@@ -22,6 +23,7 @@ const Availability& cuda_available() {
 DeviceInfo query_device(int) { refuse(); }
 DeviceMemoryBytes device_memory(int) { refuse(); }
 void use_device(int) { refuse(); }
+std::string pci_address(int) { refuse(); }
 
 Event::Event(Timing) { refuse(); }
 Event::~Event() = default;

@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "base/format.h"
+#include "gpu/pci_address.h"
 #include "hw/cpu.h"
 #include "lab/watch.h"
 
@@ -38,14 +39,14 @@ Provenance describe_machine(Machine& machine, const BuildText& build) {
   p.compiler = build.compiler;
   p.hardware = format("{}, {} cores", cpu.model, cpu.usable_cores);
   if (!machine.has_gpu()) return p;
-  const GpuWatch watch(machine.device().index);
+  const GpuWatch watch(gpu::pci_address(machine.device().index));
   const GpuReading reading = watch.read();
   p.gpu = machine.device().name;
   p.driver = watch.driver_version();
   p.cuda = format("{} (driver speaks {})", cuda_version(machine.device().runtime_version),
                   cuda_version(machine.device().driver_version));
-  p.sm_mhz = reading.sm_mhz;
-  p.memory_mhz = reading.memory_mhz;
+  p.sm_mhz = reading.sm_mhz.value_or(0);
+  p.memory_mhz = reading.memory_mhz.value_or(0);
   p.hardware += format(", {}", p.gpu);
   return p;
 }
@@ -57,7 +58,7 @@ LabRun run_lab(std::span<const Experiment* const> experiments, const RunOptions&
   LabRun run;
   run.provenance = describe_machine(machine, build);
   run.provenance.quick = options.quick;
-  const GpuWatch watch(machine.has_gpu() ? machine.device().index : 0);
+  const GpuWatch watch(machine.has_gpu() ? gpu::pci_address(machine.device().index) : "");
   for (const Experiment* experiment : experiments) {
     const GpuReading gpu_before = watch.read();
     const CpuReading cpu_before = read_cpu();

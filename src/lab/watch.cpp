@@ -1,6 +1,5 @@
 #include "lab/watch.h"
 
-#include <dlfcn.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -13,24 +12,11 @@
 namespace cheetah::lab {
 namespace {
 
-// The few NVML functions we call, by name: a machine without the driver needs neither header nor library.
-template <class... Arguments>
-bool call(void* library, const char* name, Arguments... arguments) {
-  if (library == nullptr) return false;
-  auto* function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
-  return function != nullptr && function(arguments...) == 0;
-}
-
-unsigned number(void* library, const char* name, void* device, int which) {
-  unsigned value = 0;
-  return call(library, name, device, which, &value) ? value : 0;
-}
-
-struct ThrottleReason {
+struct Throttle {
   uint64_t bit;
   const char* what;
 };
-constexpr ThrottleReason kThrottles[] = {
+constexpr Throttle kThrottles[] = {
     {0x4, "the power limit held the GPU's clock down"},
     {0x8, "a hardware slowdown held the GPU's clock down"},
     {0x20, "heat (driver's limit) held the GPU's clock down"},
@@ -43,8 +29,9 @@ constexpr ThrottleReason kThrottles[] = {
 std::vector<std::string> disturbances(const GpuReading& before, const GpuReading& after) {
   std::vector<std::string> found;
   if (!before.known || !after.known) return found;
-  for (const ThrottleReason& reason : kThrottles)
-    if (((before.throttle_bits | after.throttle_bits) & reason.bit) != 0) found.emplace_back(reason.what);
+  const uint64_t throttled = before.throttle_bits.value_or(0) | after.throttle_bits.value_or(0);
+  for (const Throttle& reason : kThrottles)
+    if ((throttled & reason.bit) != 0) found.emplace_back(reason.what);
   if (after.uncorrected_errors > before.uncorrected_errors)
     found.push_back(format("{} uncorrected memory errors (ECC) came up",
                            after.uncorrected_errors - before.uncorrected_errors));
@@ -82,44 +69,6 @@ CpuReading read_cpu() {
   reading.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   reading.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   return reading;
-}
-
-GpuWatch::GpuWatch(int device_index, const std::string& library)
-    : library_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-  if (!call(library_, "nvmlInit_v2") ||
-      !call(library_, "nvmlDeviceGetHandleByIndex_v2", static_cast<unsigned>(device_index), &device_))
-    device_ = nullptr;
-}
-
-GpuWatch::~GpuWatch() {
-  if (device_ != nullptr) call(library_, "nvmlShutdown");
-  if (library_ != nullptr) dlclose(library_);
-}
-
-GpuReading GpuWatch::read() const {
-  GpuReading reading;
-  if (device_ == nullptr) return reading;
-  constexpr int kSmClock = 1, kMemoryClock = 2, kGpuTemperature = 0;
-  reading.known = true;
-  reading.sm_mhz = number(library_, "nvmlDeviceGetClockInfo", device_, kSmClock);
-  reading.memory_mhz = number(library_, "nvmlDeviceGetClockInfo", device_, kMemoryClock);
-  reading.celsius = number(library_, "nvmlDeviceGetTemperature", device_, kGpuTemperature);
-  unsigned milliwatts = 0;
-  if (call(library_, "nvmlDeviceGetPowerUsage", device_, &milliwatts)) reading.watts = milliwatts / 1e3;
-  unsigned long long value = 0;
-  if (call(library_, "nvmlDeviceGetCurrentClocksThrottleReasons", device_, &value))
-    reading.throttle_bits = value;
-  constexpr int kUncorrected = 1, kVolatile = 0;
-  if (call(library_, "nvmlDeviceGetTotalEccErrors", device_, kUncorrected, kVolatile, &value))
-    reading.uncorrected_errors = value;
-  return reading;
-}
-
-std::string GpuWatch::driver_version() const {
-  char text[80] = {};
-  if (device_ == nullptr || !call(library_, "nvmlSystemGetDriverVersion", static_cast<char*>(text), 80u))
-    return "";
-  return text;
 }
 
 }  // namespace cheetah::lab

@@ -1,19 +1,12 @@
 #pragma once
 // What happens around a measurement: the GPU's clocks, throttling and memory errors, and what other processes
 // take of the CPU. Reads only.
-#include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
-namespace cheetah::lab {
+#include "hw/gpu_watch.h"
 
-struct GpuReading {
-  bool known = false;
-  double sm_mhz = 0, memory_mhz = 0, celsius = 0, watts = 0;
-  uint64_t throttle_bits = 0;       // NVML's clock event reasons
-  uint64_t uncorrected_errors = 0;  // of the memory, since the driver was loaded
-};
+namespace cheetah::lab {
 
 struct CpuReading {
   double busy_s = 0;    // of all cores, all processes
@@ -28,18 +21,5 @@ std::vector<std::string> disturbances(const GpuReading& before, const GpuReading
 std::vector<std::string> disturbances(const CpuReading& before, const CpuReading& after);
 
 CpuReading read_cpu();
-
-// NVML, loaded at run time.
-class GpuWatch {
- public:
-  explicit GpuWatch(int device_index, const std::string& library = "libnvidia-ml.so.1");
-  ~GpuWatch();
-  GpuReading read() const;             // known is false without NVML
-  std::string driver_version() const;  // "" without
-
- private:
-  void* library_ = nullptr;
-  void* device_ = nullptr;
-};
 
 }  // namespace cheetah::lab

@@ -1,21 +1,19 @@
-// NVML loaded at run time. The declarations are our own, of the few functions we call: a machine without the
-// driver needs neither header nor library.
-#include <dlfcn.h>
-
+// What NVML tells of every GPU. The declarations are our own, of the few functions we call.
 #include <algorithm>
 #include <cctype>
-#include <memory>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "doctor/facts/gpu.h"
+#include "hw/nvml.h"
 
 namespace cheetah::doctor {
 namespace {
 
 using Device = void*;
-using Status = int;  // 0: success
-constexpr Status kSuccess = 0;
+using Library = NvmlLibrary;
+using Status = NvmlLibrary::Status;
+constexpr Status kSuccess = NvmlLibrary::kSuccess;
 
 struct PciInfo {
   char legacy_bus_id[16];
@@ -38,34 +36,6 @@ struct FabricInfo {
   Status status;
   unsigned clique;
   unsigned char state;  // 0 unsupported, 1 not started, 2 in progress, 3 completed
-};
-
-class Library {
- public:
-  explicit Library(const std::string& path) : handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    if (handle_ == nullptr) {
-      const char* why = dlerror();
-      error_ = why != nullptr ? why : "it cannot be loaded";
-    }
-  }
-  ~Library() {
-    if (handle_ != nullptr) dlclose(handle_);
-  }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
-  bool loaded() const { return handle_ != nullptr; }
-  const std::string& error() const { return error_; }
-
-  // Calls NAME with the arguments; a function this driver lacks is a failed call.
-  template <class... Arguments>
-  Status call(const char* name, Arguments... arguments) const {
-    auto* function = reinterpret_cast<Status (*)(Arguments...)>(dlsym(handle_, name));
-    return function == nullptr ? -1 : function(arguments...);
-  }
-
- private:
-  void* handle_;
-  std::string error_;
 };
 
 // The lines of one GPU; a call that fails leaves its line out.

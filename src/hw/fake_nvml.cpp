@@ -28,6 +28,19 @@ FAKE int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   *device = reinterpret_cast<void*>(static_cast<long>(index) + 1);
   return 0;
 }
+// The buses of nvmlDeviceGetPciInfo_v3 below: 1A and 2A.
+FAKE int nvmlDeviceGetHandleByPciBusId_v2(const char* address, void** device) {
+  for (long i = 0; i < 2; ++i) {
+    char own[32];
+    std::snprintf(own, sizeof own, "0000:%ldA:00.0", i + 1);
+    if (std::strcmp(address, own) != 0) continue;
+    *device = reinterpret_cast<void*>(i + 1);
+    return 0;
+  }
+  return 6;  // not found
+}
+FAKE int nvmlDeviceGetClockInfo(void*, int, unsigned* mhz) { return set(mhz, 1980); }
+FAKE int nvmlDeviceGetUtilizationRates(void*, unsigned* rates) { return set(rates, 37) | set(rates + 1, 12); }
 FAKE int nvmlDeviceGetName(void*, char* text, unsigned size) {
   return std::snprintf(text, size, "NVIDIA H200") < 0;
 }
