@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/output.h"
-#include "cluster/net/tcp_mesh.h"
+#include "cluster/net/identity.h"
 #include "cluster/node/observer.h"
 
 namespace cheetah {
@@ -22,7 +22,8 @@ Examples:
 )";
 
 struct StatusOptions {
-  std::string url, secret_file;
+  std::string url;
+  cluster::CredentialFiles credentials;
   bool json = false;
   double wait_s = 2;
 };
@@ -31,13 +32,21 @@ std::string line_of(const char* name, const cluster::ServiceState& state) {
   return format("{} {}{}\n", name, state.up ? "up" : "down", state.up ? "" : ": " + state.why);
 }
 
+void add_credentials(CLI::App& command, cluster::CredentialFiles& files, const char* secret_help) {
+  command.add_option("--secret-file", files.secret, secret_help);
+  command.add_option("--cluster-cert", files.certificate,
+                     "instead of the secret: PEM file with a certificate");
+  command.add_option("--cluster-key", files.key, "PEM file with its key");
+  command.add_option("--cluster-ca", files.authorities, "PEM file with the authority of all nodes");
+}
+
 int run_status(const StatusOptions& options) {
-  const std::string secret =
-      options.secret_file.empty() ? "" : cluster::read_secret_file(options.secret_file);
-  const cluster::Observer observer(cluster::parse_cluster_url(options.url), secret);
+  const cluster::Observer observer(cluster::parse_cluster_url(options.url),
+                                   cluster::read_credentials(options.credentials));
   observer.wait(std::chrono::milliseconds(static_cast<int64_t>(options.wait_s * 1e3)));
   const auto workers = observer.workers();
   const auto registry = observer.registry(), queue = observer.queue();
+  for (const std::string& refusal : observer.refusals()) print_note(refusal);
   if (options.json) {
     print(dump_json({{"workers", cluster::workers_json(workers)},
                      {"registry", {{"up", registry.up}, {"why", registry.why}}},
@@ -53,7 +62,7 @@ void add_status(CLI::App& cluster, Action& action) {
   auto* command = cluster.add_subcommand("status", "Who is in a cluster and what it does");
   auto options = std::make_shared<StatusOptions>();
   command->add_option("--cluster", options->url, "the cluster, as cheetah serve takes it")->required();
-  command->add_option("--secret-file", options->secret_file, "file with the cluster's secret");
+  add_credentials(*command, options->credentials, "file with the cluster's secret");
   command->add_option("--wait", options->wait_s, "seconds to wait for the workers' answers")
       ->check(CLI::Range(0.0, 60.0));
   command->add_flag("--json", options->json, "print JSON");
@@ -68,8 +77,7 @@ void add_up(CLI::App& cluster, Action& action) {
   command->add_option("--decode", options->num_decode, "decode workers")->check(CLI::Range(1, 64));
   command->add_option("-p,--port", options->port, "port of the router")->check(CLI::Range(0, 65535));
   command->add_option("--cluster", options->url, "use these services instead of a list of peers");
-  command->add_option("--secret-file", options->secret_file,
-                      "file with the cluster's secret (default: a new one)");
+  add_credentials(*command, options->credentials, "file with the cluster's secret (default: a new one)");
   command->add_option("--policy-file", options->policy_file, "TOML file with the policies");
   command->add_option("--threads", options->threads, "threads of each worker")->check(CLI::Range(1, 1024));
   command->add_option("--logs", options->folder, "folder for logs (default: a new one in /tmp)");

@@ -2,14 +2,17 @@
 // The ways to start a whole cluster on one machine.
 #include <string>
 
+#include "cluster/net/identity.h"
+
 namespace cheetah {
 
 struct UpOptions {
   std::string model;
   int num_prefill = 1, num_decode = 1;
   int port = 8000;
-  std::string url, secret_file, policy_file, folder;
-  int threads = 0;  // 0: the cores, shared out
+  std::string url, policy_file, folder;
+  cluster::CredentialFiles credentials;  // none: a new secret
+  int threads = 0;                       // 0: the cores, shared out
   bool in_process = false;
   std::string more;  // flags for every node, blanks between
 };

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "cluster/net/tcp_mesh.h"
+#include "cluster/net/identity.h"
 
 namespace cheetah {
 
@@ -16,9 +16,14 @@ void add_cluster_settings(Settings& s, ClusterOptions& o) {
              "the cluster: peers:FILE, or etcd://HOST[,HOST...][,nats://HOST...][?cluster=NAME&...]");
   s.add_text("node-name", o.name, "what people call this node");
   s.add_text("cluster-host", o.host,
-             "address for the cluster's peers; beyond this machine with --secret-file");
+             "address for the cluster's peers; beyond this machine with --secret-file or --cluster-cert");
   s.add_int("cluster-port", o.port, 0, 65535, "port for the cluster's peers; 0 picks a free one");
-  s.add_text("secret-file", o.secret_file, "file with the secret that all nodes of the cluster share");
+  s.add_text("secret-file", o.credentials.secret, "file with the secret that all nodes of the cluster share");
+  s.add_text("cluster-cert", o.credentials.certificate,
+             "instead of the secret: PEM file with this node's certificate");
+  s.add_text("cluster-key", o.credentials.key, "PEM file with the key of --cluster-cert");
+  s.add_text("cluster-ca", o.credentials.authorities,
+             "PEM file with the authority of all nodes' certificates");
   s.add_text("policy-file", o.policy_file, "TOML file with the policies of routing, admission and scaling");
   s.add_choice("transfer", o.transfer, {"auto", "shared_memory", "ucx"}, "how pages move between workers");
   s.add_seconds("lease-ttl", o.lease_s, 0, 3600, "time after which a silent node leaves the registry");
@@ -38,7 +43,7 @@ cluster::LaunchOptions launch_options(const ClusterOptions& options) {
   launch.host = options.host;
   launch.port = static_cast<uint16_t>(options.port);
   launch.transfer = options.transfer;
-  if (!options.secret_file.empty()) launch.secret = cluster::read_secret_file(options.secret_file);
+  launch.credentials = cluster::read_credentials(options.credentials);
   launch.policy = policy_of(options);
   launch.policy_file = options.policy_file;
   return launch;

@@ -16,7 +16,6 @@
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cluster/net/session_crypto.h"
-#include "cluster/net/tcp_mesh.h"
 #include "cluster/node/observer.h"
 #include "cluster/node/supervisor.h"
 
@@ -71,19 +70,20 @@ std::vector<NodePlan> node_plans(const UpOptions& options) {
 }
 
 struct Folder {
-  std::string path, secret_file, url;
+  std::string path, url;
+  cluster::CredentialFiles credentials;
 };
 
 Folder prepare(const UpOptions& options, const std::vector<NodePlan>& nodes) {
-  Folder folder{.path = options.folder, .secret_file = options.secret_file, .url = options.url};
+  Folder folder{.path = options.folder, .url = options.url, .credentials = options.credentials};
   char made[] = "/tmp/cheetah-cluster-XXXXXX";
   if (folder.path.empty()) folder.path = mkdtemp(made) ? made : "";
   if (folder.path.empty() ||
       (mkdir(folder.path.c_str(), 0700) != 0 && access(folder.path.c_str(), W_OK) != 0))
     throw Error(format("{}: cannot be used as a folder for logs", options.folder));
-  if (folder.secret_file.empty()) {
-    folder.secret_file = folder.path + "/secret";
-    write_private(folder.secret_file, new_secret());
+  if (folder.credentials.secret.empty() && folder.credentials.certificate.empty()) {
+    folder.credentials.secret = folder.path + "/secret";
+    write_private(folder.credentials.secret, new_secret());
   }
   if (!folder.url.empty()) return folder;
   std::string peers;
@@ -101,8 +101,12 @@ ProcessPlan process_plan(const UpOptions& options, const NodePlan& node, const F
     plan.command.insert(plan.command.end(), words);
   };
   if (!options.model.empty()) add({options.model});
-  add({"--role", node.role, "--cluster", folder.url, "--node-name", node.name, "--secret-file",
-       folder.secret_file, "--cluster-port", std::to_string(node.port)});
+  add({"--role", node.role, "--cluster", folder.url, "--node-name", node.name, "--cluster-port",
+       std::to_string(node.port)});
+  if (const auto& files = folder.credentials; files.secret.empty())
+    add({"--cluster-cert", files.certificate, "--cluster-key", files.key, "--cluster-ca", files.authorities});
+  else
+    add({"--secret-file", files.secret});
   if (node.role == "router") add({"--port", std::to_string(options.port)});
   if (node.role != "router") add({"--threads", std::to_string(threads_each(options))});
   if (!options.policy_file.empty()) add({"--policy-file", options.policy_file});
@@ -160,13 +164,13 @@ int run_up(const UpOptions& given) {
   if (options.port == 0) options.port = free_port();
   const std::vector<NodePlan> nodes = node_plans(options);
   const Folder folder = prepare(options, nodes);
+  const cluster::Credentials credentials = cluster::read_credentials(folder.credentials);
   std::vector<ProcessPlan> plans;
   for (const NodePlan& node : nodes) plans.push_back(process_plan(options, node, folder));
   ShutdownSignals signals;
   Supervisor supervisor(std::move(plans));
   print_lines(supervisor.poll(std::chrono::steady_clock::now()));
-  const cluster::Observer observer(cluster::parse_cluster_url(folder.url),
-                                   cluster::read_secret_file(folder.secret_file));
+  const cluster::Observer observer(cluster::parse_cluster_url(folder.url), credentials);
   ReadyNotice notice(observer, options.num_prefill + options.num_decode);
   const bool terminal = stdout_is_terminal();
   while (signals.wait_for(std::chrono::milliseconds(terminal ? 500 : 100)) == 0) {

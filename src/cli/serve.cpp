@@ -26,6 +26,7 @@ Examples:
   cheetah serve --config server.toml --print-config
   cheetah serve --role router --cluster etcd://e1,nats://q1 --secret-file secret --host 0.0.0.0 --api-key-file keys.txt
   cheetah serve --role prefill --cluster etcd://e1,nats://q1 --secret-file secret --cluster-host 10.0.0.2
+  cheetah serve --role decode --cluster etcd://e1 --cluster-cert node.pem --cluster-key node.key --cluster-ca ca.pem
 
 Every flag can also stand in a TOML file (--config FILE: max-queue = 64) and in the environment
 (CHEETAH_MAX_QUEUE=64). A flag wins over the environment, the environment over the file.

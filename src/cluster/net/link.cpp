@@ -13,6 +13,8 @@ namespace {
 
 namespace asio = boost::asio;
 constexpr size_t kBuffersAtOnce = 32;
+// A refused peer's last words are read for so long, so that ours are not lost with the connection.
+constexpr std::chrono::milliseconds kLinger{500};
 
 double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
 
@@ -20,14 +22,22 @@ double seconds(std::chrono::milliseconds time) { return static_cast<double>(time
 
 Link::Link(Socket socket, SessionSetup setup, const TcpMeshConfig& config, LinkOwner& owner)
     : socket_(std::move(socket)),
-      session_(setup),
+      session_(with_objection(setup)),
       config_(config),
       owner_(owner),
       dials_(setup.dials),
       start_(std::chrono::steady_clock::now()),
       last_received_(start_),
       last_progress_(start_),
-      last_ping_(start_) {}
+      last_ping_(start_) {
+  ErrorCode gone;
+  if (const auto endpoint = socket_.remote_endpoint(gone); !gone) remote_ = endpoint.address().to_string();
+}
+
+SessionSetup Link::with_objection(SessionSetup setup) {
+  setup.objection = [this](WorkerId peer) { return owner_.objection(*this, peer); };
+  return setup;
+}
 
 void Link::start() {
   ErrorCode ignored;  // a socket that cannot do without delay still works
@@ -40,24 +50,26 @@ void Link::read() {
   socket_.async_read_some(asio::buffer(buffer_),
                           [self = shared_from_this()](const ErrorCode& error, size_t size) {
                             if (self->closed_) return;
-                            if (error == asio::error::eof) return self->close("the peer closed the link");
-                            if (error) return self->close(error.message());
+                            if (error == asio::error::eof) return self->end("the peer closed the link");
+                            if (error) return self->end(error.message());
                             self->take({self->buffer_.data(), size});
                             if (!self->closed_) self->read();
                           });
 }
 
 void Link::take(std::string_view bytes) {
+  if (refused()) return;
   last_received_ = std::chrono::steady_clock::now();
   std::string reply;
   std::vector<Packet> packets;
+  using Kind = HandshakeEnd::Kind;
   try {
     session_.receive(bytes, reply, packets);
+  } catch (const HandshakeEnd& end) {
+    return refuse(end.what(), end.kind() == Kind::kRefusedByPeer, end.kind() == Kind::kUnneeded);
   } catch (const Error& error) {
-    return refuse(error.what());
+    return refuse(error.what(), true);
   }
-  if (peer() && !std::exchange(introduced_, true))
-    if (const std::string objection = owner_.objection(*this); !objection.empty()) return refuse(objection);
   enqueue(std::move(reply));
   if (session_.established() && !std::exchange(announced_, true)) owner_.on_established(*this);
   take_packets(packets);
@@ -72,12 +84,21 @@ void Link::take_packets(std::vector<Packet>& packets) {
 }
 
 // Tells a stranger why, so that a person can read it at both ends, and leaves.
-void Link::refuse(const std::string& why) {
-  if (!session_.established() && !dials_) {
-    ErrorCode ignored;  // it fits an empty socket buffer, or is lost with the connection
-    socket_.non_blocking(true, ignored);
-    socket_.write_some(asio::buffer(Session::refusal(why)), ignored);
-  }
+void Link::refuse(const std::string& why, bool news, bool tell) {
+  if (announced_) return close(why);
+  ErrorCode ignored;  // it fits an empty socket buffer, or is lost with the connection
+  socket_.non_blocking(true, ignored);
+  if (tell) socket_.write_some(asio::buffer(session_.refusal(why, !news)), ignored);
+  socket_.shutdown(Socket::shutdown_send, ignored);
+  refused_at_ = std::chrono::steady_clock::now();
+  owner_.on_refused(*this, why, news);
+  if (!tell) close(why);
+}
+
+// Somebody who only looked whether a port is open is no news.
+void Link::end(const std::string& why) {
+  const bool news = !announced_ && !refused() && (dials_ || last_received_ != start_);
+  if (news) owner_.on_refused(*this, why + " before it had proved who it is", true);
   close(why);
 }
 
@@ -92,7 +113,7 @@ void Link::send(std::string_view message) {
 }
 
 void Link::enqueue(std::string bytes) {
-  if (closed_ || bytes.empty()) return;
+  if (closed_ || refused() || bytes.empty()) return;
   if (queue_.empty()) last_progress_ = std::chrono::steady_clock::now();
   queue_bytes_ += bytes.size();
   queue_.push_back(std::move(bytes));
@@ -110,8 +131,8 @@ void Link::write() {
   };
   asio::async_write(socket_, buffers, progress,
                     [self = shared_from_this()](const ErrorCode& error, size_t size) {
-                      if (self->closed_) return;
-                      if (error) return self->close(error.message());
+                      if (self->closed_ || self->refused()) return;
+                      if (error) return self->end(error.message());
                       self->on_written(size);
                     });
 }
@@ -142,9 +163,13 @@ void Link::close(const std::string& why) {
 
 void Link::tick(Time now) {
   if (closed_) return;
+  if (refused()) {
+    if (now - *refused_at_ > kLinger) close("refused");
+    return;
+  }
   if (!session_.established()) {
     if (now - start_ > config_.handshake_time)
-      refuse(format("no proof within {} s", seconds(config_.handshake_time)));
+      refuse(format("no proof within {} s", seconds(config_.handshake_time)), true);
     return;
   }
   if (now - last_received_ > config_.dead_after)

@@ -19,8 +19,11 @@ class Link;
 class LinkOwner {
  public:
   virtual ~LinkOwner() = default;
-  virtual std::string objection(const Link& link) = 0;  // to a peer that has said who it is; "": none
+  // To a peer that has said who it is; "": none.
+  virtual std::string objection(const Link& link, WorkerId peer) = 0;
   virtual void on_established(Link& link) = 0;
+  // It will never be established: one of the two does not want it. `news`: somebody should know why.
+  virtual void on_refused(Link& link, const std::string& why, bool news) = 0;
   virtual void on_message(Link& link, std::string&& message) = 0;
   virtual void on_pressure(Link& link, bool pressed) = 0;
   virtual void on_closed(Link& link, const std::string& why) = 0;
@@ -40,17 +43,21 @@ class Link : public std::enable_shared_from_this<Link> {
   void tick(Time now);  // pings and time-outs
 
   bool dials() const { return dials_; }
+  bool refused() const { return refused_at_.has_value(); }
+  const std::string& remote() const { return remote_; }  // address
   std::optional<WorkerId> peer() const { return session_.peer(); }
   bool established() const { return announced_; }
 
  private:
+  SessionSetup with_objection(SessionSetup setup);
   void read();
   void take(std::string_view bytes);
   void take_packets(std::vector<Packet>& packets);
   void enqueue(std::string bytes);
   void write();
   void on_written(size_t bytes);
-  void refuse(const std::string& why);
+  void refuse(const std::string& why, bool news, bool tell = true);
+  void end(const std::string& why);  // the socket's end, or its error
 
   Socket socket_;
   Session session_;
@@ -59,9 +66,10 @@ class Link : public std::enable_shared_from_this<Link> {
   bool dials_;
   bool closed_ = false;
   bool finishing_ = false;
-  bool introduced_ = false;  // the owner has been asked about the peer
-  bool announced_ = false;   // the owner has been told that the link stands
+  bool announced_ = false;  // the owner has been told that the link stands
   bool pressed_ = false;
+  std::string remote_;
+  std::optional<Time> refused_at_;
   Time start_, last_received_, last_progress_, last_ping_;
   std::array<char, 65536> buffer_;
   std::deque<std::string> queue_;  // whole frames; the first ones are being written

@@ -22,6 +22,8 @@ struct MeshEvents {
   // The peer takes messages more slowly than they are sent (true), or has caught up (false). Whoever goes on
   // sending loses the link in the end, never the memory.
   std::function<void(WorkerId peer, bool pressed)> on_pressure;
+  // Somebody at that address did not prove what it is, or refused us; said again only after a while.
+  std::function<void(const std::string& address, const std::string& why)> on_refused = {};
 };
 
 class Mesh {

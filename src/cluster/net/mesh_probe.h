@@ -12,7 +12,7 @@
 namespace cheetah::cluster {
 
 struct MeshReport {
-  enum Kind { kUp, kDown, kMessage, kPressed, kRelieved } kind;
+  enum Kind { kUp, kDown, kMessage, kPressed, kRelieved, kRefused } kind;
   WorkerId peer{};
   std::string text;
 };
@@ -35,6 +35,10 @@ class MeshProbe {
             .on_pressure =
                 [this](WorkerId peer, bool pressed) {
                   inbox_.post({pressed ? MeshReport::kPressed : MeshReport::kRelieved, peer, ""});
+                },
+            .on_refused =
+                [this](const std::string& address, const std::string& why) {
+                  inbox_.post({MeshReport::kRefused, {}, address + ": " + why});
                 }};
   }
 

@@ -1,12 +1,15 @@
-// What both kinds of mesh must do.
+// What all kinds of mesh must do.
 #include "cluster/net/mesh.h"
 
 #include <gtest/gtest.h>
+
+#include <map>
 
 #include "base/error.h"
 #include "cluster/net/local_mesh.h"
 #include "cluster/net/mesh_probe.h"
 #include "cluster/net/tcp_mesh.h"
+#include "cluster/net/test_authority.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -17,23 +20,35 @@ struct Member {
   std::unique_ptr<Mesh> mesh;
 };
 
-class MeshKinds : public testing::TestWithParam<bool> {
+enum class Kind { kLocal, kSecret, kCertificates };
+
+class MeshKinds : public testing::TestWithParam<Kind> {
  protected:
-  std::unique_ptr<Member> join(uint64_t id) {
-    const WorkerId self{id};
-    if (!GetParam()) return std::make_unique<Member>(network_.join(self));
+  std::unique_ptr<Member> join(uint64_t number) {
+    if (GetParam() == Kind::kLocal) return std::make_unique<Member>(network_.join(id(number)));
     TcpMeshConfig config;
-    config.self = self;
-    config.secret = "sixteen bytes or more";
+    config.self = id(number);
+    if (GetParam() == Kind::kSecret) config.secret = "sixteen bytes or more";
+    if (GetParam() == Kind::kCertificates) config.identity = identity(number);
     config.first_retry = std::chrono::milliseconds(5);
     return std::make_unique<Member>(make_tcp_mesh(config));
   }
-  static void connect(Member& from, uint64_t id, const Member& to) {
-    from.mesh->connect(WorkerId{id}, to.mesh->host(), to.mesh->port());
+  WorkerId id(uint64_t number) {
+    return GetParam() == Kind::kCertificates ? identity(number)->id_with(number) : WorkerId{number};
+  }
+  void connect(Member& from, uint64_t number, const Member& to) {
+    from.mesh->connect(id(number), to.mesh->host(), to.mesh->port());
   }
 
  private:
+  std::shared_ptr<const Identity> identity(uint64_t number) {
+    auto& known = identities_[number];
+    if (!known) known = authority_.identity("worker-" + std::to_string(number));
+    return known;
+  }
   LocalNetwork network_;
+  TestAuthority authority_;
+  std::map<uint64_t, std::shared_ptr<const Identity>> identities_;
 };
 
 TEST_P(MeshKinds, MessagesArriveWholeAndInOrderBothWays) {
@@ -43,8 +58,8 @@ TEST_P(MeshKinds, MessagesArriveWholeAndInOrderBothWays) {
   std::vector<std::string> sent;
   for (size_t i = 0; i < 500; ++i) sent.push_back(std::string(i * 7, static_cast<char>('a' + i % 26)));
   for (const std::string& message : sent) {
-    a->mesh->send(WorkerId{2}, message);
-    b->mesh->send(WorkerId{1}, message);
+    a->mesh->send(id(2), message);
+    b->mesh->send(id(1), message);
   }
   ASSERT_TRUE(a->probe.wait_for(MeshReport::kMessage, 500) && b->probe.wait_for(MeshReport::kMessage, 500));
   EXPECT_EQ(a->probe.texts(MeshReport::kMessage), sent);
@@ -56,10 +71,10 @@ TEST_P(MeshKinds, TheLargestMessagePassesAndALargerOneIsRefused) {
   connect(*a, 2, *b);
   ASSERT_TRUE(a->probe.wait_for(MeshReport::kUp));
   const std::string largest(kMaxMessageBytes, 'x');
-  a->mesh->send(WorkerId{2}, largest);
+  a->mesh->send(id(2), largest);
   ASSERT_TRUE(b->probe.wait_for(MeshReport::kMessage));
   EXPECT_TRUE(b->probe.texts(MeshReport::kMessage)[0] == largest);
-  EXPECT_THROW(a->mesh->send(WorkerId{2}, largest + "x"), Error);
+  EXPECT_THROW(a->mesh->send(id(2), largest + "x"), Error);
 }
 
 TEST_P(MeshKinds, APeerThatLeavesIsReportedAndOneThatIsAbsentIsTriedUntilItComes) {
@@ -68,7 +83,7 @@ TEST_P(MeshKinds, APeerThatLeavesIsReportedAndOneThatIsAbsentIsTriedUntilItComes
   ASSERT_TRUE(a->probe.wait_for(MeshReport::kUp));
   b.reset();
   ASSERT_TRUE(a->probe.wait_for(MeshReport::kDown));
-  a->mesh->send(WorkerId{2}, "to nobody");
+  a->mesh->send(id(2), "to nobody");
   auto again = join(2);
   connect(*again, 1, *a);
   ASSERT_TRUE(a->probe.wait_for(MeshReport::kUp, 2));
@@ -84,7 +99,7 @@ TEST_P(MeshKinds, PeersThatDialEachOtherHaveOneLink) {
     ASSERT_TRUE(a->probe.wait_for(MeshReport::kUp) && b->probe.wait_for(MeshReport::kUp));
     // A late second connection may replace the first; what is sent until it arrives shows that one stands.
     for (int i = 0; i < 1000; ++i) {
-      a->mesh->send(WorkerId{2}, "?");
+      a->mesh->send(id(2), "?");
       if (b->probe.wait([](const auto& seen) { return MeshProbe::count(seen, MeshReport::kMessage) > 0; },
                         std::chrono::milliseconds(20)))
         break;
@@ -99,7 +114,7 @@ TEST_P(MeshKinds, ALinkThatIsNoLongerWantedCloses) {
   auto a = join(1), b = join(2);
   connect(*a, 2, *b);
   ASSERT_TRUE(a->probe.wait_for(MeshReport::kUp) && b->probe.wait_for(MeshReport::kUp));
-  a->mesh->disconnect(WorkerId{2});
+  a->mesh->disconnect(id(2));
   EXPECT_TRUE(a->probe.wait_for(MeshReport::kDown) && b->probe.wait_for(MeshReport::kDown));
 }
 
@@ -107,14 +122,18 @@ TEST_P(MeshKinds, WhatWasSentBeforeLeavingArrives) {
   auto a = join(1), b = join(2);
   connect(*a, 2, *b);
   ASSERT_TRUE(a->probe.wait_for(MeshReport::kUp));
-  for (int i = 0; i < 200; ++i) a->mesh->send(WorkerId{2}, std::string(10'000, 'x'));
+  for (int i = 0; i < 200; ++i) a->mesh->send(id(2), std::string(10'000, 'x'));
   a.reset();
   EXPECT_TRUE(b->probe.wait_for(MeshReport::kMessage, 200));
   EXPECT_TRUE(b->probe.wait_for(MeshReport::kDown));
 }
 
-INSTANTIATE_TEST_SUITE_P(, MeshKinds, testing::Values(false, true),
-                         [](const auto& kind) { return kind.param ? "Tcp" : "Local"; });
+INSTANTIATE_TEST_SUITE_P(, MeshKinds, testing::Values(Kind::kLocal, Kind::kSecret, Kind::kCertificates),
+                         [](const auto& kind) {
+                           return kind.param == Kind::kLocal    ? "Local"
+                                  : kind.param == Kind::kSecret ? "Tcp"
+                                                                : "TcpWithCertificates";
+                         });
 
 TEST(LocalNetworkCuts, ACutLinkIsDownUntilItHeals) {
   LocalNetwork network;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cluster/net/session.h"
+#include "cluster/net/test_authority.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -23,8 +24,12 @@ std::string frames_of(std::string_view bytes, size_t piece) {
   return seen;
 }
 
-void meet_stranger(std::string_view bytes, bool dials) {
-  Session session({.self = WorkerId{1}, .secret = "a secret nobody knows", .dials = dials, .expected = {}},
+void meet_stranger(std::string_view bytes, bool dials, std::shared_ptr<const Identity> identity) {
+  Session session({.self = WorkerId{1},
+                   .secret = "a secret nobody knows",
+                   .dials = dials,
+                   .expected = {},
+                   .identity = std::move(identity)},
                   Digest{});
   std::string reply;
   std::vector<Packet> packets;
@@ -36,6 +41,15 @@ void meet_stranger(std::string_view bytes, bool dials) {
   CHEETAH_ASSERT(!session.established() && packets.empty(), "a stranger stays one");
 }
 
+void check_proof(std::string_view bytes, const Identity& identity) {
+  try {
+    identity.check(bytes, "words", WorkerId{1});
+  } catch (const Error&) {
+    return;
+  }
+  CHEETAH_ASSERT(false, "nobody signs without a key");
+}
+
 }  // namespace
 }  // namespace cheetah::cluster
 
@@ -45,7 +59,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string whole = frames_of(bytes, size + 1);
   CHEETAH_ASSERT(whole == frames_of(bytes, 1), "cuts change nothing");
   CHEETAH_ASSERT(whole == frames_of(bytes, 3), "cuts change nothing");
-  meet_stranger(bytes, false);
-  meet_stranger(bytes, true);
+  static TestAuthority authority;
+  static const std::shared_ptr<const Identity> identity = authority.identity("fuzzed");
+  for (const bool dials : {false, true}) {
+    meet_stranger(bytes, dials, nullptr);
+    meet_stranger(bytes, dials, identity);
+  }
+  check_proof(bytes, *identity);
   return 0;
 }

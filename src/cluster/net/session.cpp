@@ -10,7 +10,7 @@ namespace cheetah::cluster {
 namespace {
 
 constexpr std::string_view kMagic = "cheetah-mesh";
-constexpr uint8_t kHello = 1, kProof = 2, kRefusal = 3;
+constexpr uint8_t kHello = 1, kProof = 2, kRefusal = 3, kUnneeded = 4;
 constexpr size_t kNonceBytes = std::tuple_size_v<Digest>;
 constexpr size_t kHelloBytes = kMagic.size() + sizeof(uint16_t) + sizeof(uint64_t) + kNonceBytes;
 
@@ -31,10 +31,14 @@ std::string_view text_of(const Digest& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
+[[noreturn]] void malformed() { throw Error("not a peer of this cluster: the handshake is malformed"); }
+
 }  // namespace
 
 Session::Session(SessionSetup setup, const Digest& nonce)
-    : setup_(std::move(setup)), nonce_(nonce), frames_(kMaxHandshakeFrameBytes) {}
+    : setup_(std::move(setup)), nonce_(nonce), frames_(kMaxHandshakeFrameBytes) {
+  if (setup_.identity) tunnel_.emplace(setup_.identity, setup_.dials);
+}
 
 std::string Session::hello() const {
   std::string body(1, static_cast<char>(kHello));
@@ -45,50 +49,108 @@ std::string Session::hello() const {
   return to_frame(body);
 }
 
-std::string Session::opening() const { return setup_.dials ? hello() : std::string(); }
+std::string Session::opening() {
+  if (tunnel_) return tunnel_->take_output();
+  return setup_.dials ? hello() : std::string();
+}
 
-std::string Session::refusal(std::string_view why) {
-  std::string body(1, static_cast<char>(kRefusal));
+std::string Session::refusal(std::string_view why, bool unneeded) {
+  std::string body(1, static_cast<char>(unneeded ? kUnneeded : kRefusal));
   body += why.substr(0, kMaxHandshakeFrameBytes - 1);
-  return to_frame(body);
+  const std::string frame = to_frame(body);
+  if (!tunnel_ || speech_ == Speech::kPlain) return frame;
+  if (tunnel_->stands()) tunnel_->seal(frame);  // before, TLS has its own way to say it
+  return tunnel_->take_output();
 }
 
 void Session::receive(std::string_view bytes, std::string& reply, std::vector<Packet>& packets) {
+  if (!tunnel_) {
+    if (!peer_ && begins_as_tls(bytes))
+      throw Error(
+          "the peer comes with a certificate, this worker with a secret: give all workers --secret-file, or "
+          "all --cluster-cert");
+    return take_frames(bytes, reply, packets);
+  }
+  if (speech_ != Speech::kTls) {
+    recognise(bytes);
+    if (speech_ != Speech::kTls) return;
+    bytes = unrecognised_;
+  }
+  std::string said, answer;
+  const bool stood = tunnel_->stands();
+  tunnel_->open(bytes, said);
+  if (tunnel_->stands() && !stood) {
+    setup_.secret = tunnel_->binding();
+    if (setup_.dials) answer = hello();
+  }
+  take_frames(said, answer, packets);
+  if (!answer.empty()) tunnel_->seal(answer);
+  reply += tunnel_->take_output();
+}
+
+// A peer that was given the secret instead of a certificate is told so in its own language, and may tell us.
+void Session::recognise(std::string_view bytes) {
+  unrecognised_ += bytes;
+  if (unrecognised_.size() < 2) return;
+  speech_ = begins_as_tls(unrecognised_) ? Speech::kTls : Speech::kPlain;
+  if (speech_ == Speech::kTls) return;
+  std::optional<std::string> frame;
+  try {
+    FrameReader plain(kMaxHandshakeFrameBytes);
+    plain.append(unrecognised_);
+    frame = plain.next();
+    if (!frame) return;
+  } catch (const Error&) {  // neither TLS nor a frame
+  }
+  if (frame && static_cast<uint8_t>((*frame)[0]) == kRefusal)
+    throw HandshakeEnd(format("refused by the peer: {}", printable(frame->substr(1), 200)),
+                       HandshakeEnd::Kind::kRefusedByPeer);
+  throw Error(
+      "the peer comes without TLS: give all workers a certificate (--cluster-cert, --cluster-key, "
+      "--cluster-ca), or all the secret");
+}
+
+void Session::take_frames(std::string_view bytes, std::string& reply, std::vector<Packet>& packets) {
   frames_.append(bytes);
   while (auto frame = frames_.next()) {
-    if (!established()) {
+    if (established())
+      packets.push_back(take_packet(std::move(*frame)));
+    else
       take_handshake(*frame, reply);
-      continue;
-    }
-    std::string packet = receiver_->open(*frame);
-    if (packet.empty()) throw Error("an empty packet");
-    const auto type = static_cast<PacketType>(packet[0]);
-    if (type < PacketType::kMessage || type > PacketType::kPong)
-      throw Error(format("a packet of unknown type {}", static_cast<int>(type)));
-    packet.erase(0, 1);
-    packets.push_back({type, std::move(packet)});
   }
+}
+
+Packet Session::take_packet(std::string&& frame) {
+  std::string packet = tunnel_ ? std::move(frame) : receiver_->open(frame);
+  if (packet.empty()) throw Error("an empty packet");
+  const auto type = static_cast<PacketType>(packet[0]);
+  if (type < PacketType::kMessage || type > PacketType::kPong)
+    throw Error(format("a packet of unknown type {}", static_cast<int>(type)));
+  packet.erase(0, 1);
+  return {type, std::move(packet)};
 }
 
 void Session::take_handshake(std::string_view frame, std::string& reply) {
   const auto type = static_cast<uint8_t>(frame[0]);
   const std::string_view body = frame.substr(1);
-  if (type == kRefusal) throw Error(format("refused by the peer: {}", printable(body, 200)));
+  if (type == kRefusal || type == kUnneeded)
+    throw HandshakeEnd(
+        format("refused by the peer: {}", printable(body, 200)),
+        type == kRefusal ? HandshakeEnd::Kind::kRefusedByPeer : HandshakeEnd::Kind::kUnneededByPeer);
   if (type == kHello && !peer_) return take_hello(body, reply);
   if (type == kProof && peer_) return take_proof(body, reply);
-  throw Error("not a peer of this cluster: the handshake is malformed");
+  malformed();
 }
 
 void Session::take_hello(std::string_view body, std::string& reply) {
-  if (!body.starts_with(kMagic) || body.size() < kMagic.size() + sizeof(uint16_t))
-    throw Error("not a peer of this cluster: the handshake is malformed");
+  if (!body.starts_with(kMagic) || body.size() < kMagic.size() + sizeof(uint16_t)) malformed();
   const auto version = get<uint16_t>(body.substr(kMagic.size()));
   if (version != kSessionVersion)
     throw Error(
         format("the peer speaks version {} of the protocol, expected {}: run the same release "
                "everywhere",
                version, kSessionVersion));
-  if (body.size() != kHelloBytes) throw Error("not a peer of this cluster: the handshake is malformed");
+  if (body.size() != kHelloBytes) malformed();
   body.remove_prefix(kMagic.size() + sizeof version);
   const WorkerId id{get<uint64_t>(body)};
   body.remove_prefix(sizeof(uint64_t));
@@ -96,8 +158,13 @@ void Session::take_hello(std::string_view body, std::string& reply) {
   if (setup_.expected && *setup_.expected != id)
     throw Error(format("worker {:x} answers where worker {:x} was expected: it was restarted or moved",
                        static_cast<uint64_t>(id), static_cast<uint64_t>(*setup_.expected)));
+  if (tunnel_ && !id_fits_name(id, tunnel_->peer_name()))
+    throw Error(format("worker {:x} is not {}, whose certificate it shows", static_cast<uint64_t>(id),
+                       printable(tunnel_->peer_name())));
   body.copy(reinterpret_cast<char*>(peer_nonce_.data()), kNonceBytes);
   peer_ = id;
+  if (const std::string why = setup_.objection ? setup_.objection(id) : ""; !why.empty())
+    throw HandshakeEnd(why, HandshakeEnd::Kind::kUnneeded);
   if (!setup_.dials) {
     reply += hello();
     return;
@@ -134,10 +201,12 @@ Digest Session::derive(std::string_view label) const {
 }
 
 void Session::establish() {
+  established_ = true;
+  frames_.set_limit(kMaxMessageBytes + 1 + PacketCipher::kTagBytes);
+  if (tunnel_) return;
   const Digest dialer = derive("dialer sends"), listener = derive("listener sends");
   sender_.emplace(setup_.dials ? dialer : listener);
   receiver_.emplace(setup_.dials ? listener : dialer);
-  frames_.set_limit(kMaxMessageBytes + 1 + PacketCipher::kTagBytes);
 }
 
 std::string Session::seal(PacketType type, std::string_view payload) {
@@ -146,7 +215,9 @@ std::string Session::seal(PacketType type, std::string_view payload) {
   packet.reserve(payload.size() + 1);
   packet.push_back(static_cast<char>(type));
   packet += payload;
-  return to_frame(sender_->seal(packet));
+  if (!tunnel_) return to_frame(sender_->seal(packet));
+  tunnel_->seal(to_frame(packet));
+  return tunnel_->take_output();
 }
 
 }  // namespace cheetah::cluster

@@ -1,7 +1,5 @@
 #include "cluster/net/tcp_mesh.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/connect.hpp>
@@ -9,7 +7,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <thread>
@@ -20,6 +17,7 @@
 #include "base/format.h"
 #include "base/random.h"
 #include "cluster/net/link.h"
+#include "cluster/net/refusal_news.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -37,10 +35,10 @@ tcp::endpoint listen_endpoint(asio::io_context& context, const TcpMeshConfig& co
   if (error || found.empty())
     throw Error(format("{}: is no address of this machine ({})", printable(config.host), error.message()));
   const tcp::endpoint endpoint = found.begin()->endpoint();
-  if (!endpoint.address().is_loopback() && config.secret.empty())
+  if (!endpoint.address().is_loopback() && config.secret.empty() && !config.identity)
     throw Error(
-        format("refusing to take peers at {} without a shared secret: give every worker the same "
-               "--secret-file",
+        format("refusing to take peers at {} without a shared secret or certificates: give every worker the "
+               "same --secret-file, or --cluster-cert, --cluster-key and --cluster-ca",
                printable(config.host)));
   return endpoint;
 }
@@ -75,13 +73,15 @@ class TcpMesh final : public Mesh, public LinkOwner {
   uint16_t port() const override { return port_; }
 
  private:
-  std::string objection(const Link& link) override;
+  std::string objection(const Link& link, WorkerId peer) override;
   void on_established(Link& link) override;
+  void on_refused(Link& link, const std::string& why, bool news) override;
   void on_message(Link& link, std::string&& message) override;
   void on_pressure(Link& link, bool pressed) override;
   void on_closed(Link& link, const std::string& why) override;
 
   void listen();
+  SessionSetup session_setup(bool dials);
   void accept();
   void take(tcp::socket socket);
   void tick();
@@ -111,12 +111,26 @@ class TcpMesh final : public Mesh, public LinkOwner {
   std::unordered_map<WorkerId, std::shared_ptr<Link>> links_;  // established: at most one to a peer
   std::map<std::string, WishPointer> wishes_;
   int64_t strangers_ = 0;
+  RefusalNews refusals_;
   std::atomic<bool> left_ = false;  // the acceptor and all links are closed
   std::thread thread_;
 };
 
 TcpMesh::TcpMesh(const TcpMeshConfig& config) : config_(config), jitter_(static_cast<uint64_t>(config.self)) {
   listen();
+}
+
+SessionSetup TcpMesh::session_setup(bool dials) {
+  try {
+    if (config_.identity) config_.identity->renew();
+  } catch (const Error& error) {
+    if (events_.on_refused) events_.on_refused("this worker", error.what());
+  }
+  return {.self = config_.self,
+          .secret = config_.secret,
+          .dials = dials,
+          .expected = {},
+          .identity = config_.identity};
 }
 
 void TcpMesh::listen() {
@@ -174,8 +188,7 @@ void TcpMesh::accept() {
 void TcpMesh::take(tcp::socket socket) {
   if (strangers_ >= config_.max_strangers) return;  // the socket closes
   ++strangers_;
-  const SessionSetup setup{.self = config_.self, .secret = config_.secret, .dials = false, .expected = {}};
-  auto link = std::make_shared<Link>(std::move(socket), setup, config_, *this);
+  auto link = std::make_shared<Link>(std::move(socket), session_setup(false), config_, *this);
   open_.insert(link);
   link->start();
 }
@@ -256,7 +269,7 @@ void TcpMesh::try_later(const WishPointer& wish) {
 // A connection from that peer is proving itself.
 bool TcpMesh::greets(WorkerId peer) const {
   return std::any_of(open_.begin(), open_.end(), [&](const std::shared_ptr<Link>& link) {
-    return !link->established() && !link->dials() && link->peer() == peer;
+    return !link->established() && !link->refused() && !link->dials() && link->peer() == peer;
   });
 }
 
@@ -288,7 +301,7 @@ void TcpMesh::connect_socket(const WishPointer& wish, const tcp::resolver::resul
 }
 
 void TcpMesh::on_connected(const WishPointer& wish) {
-  SessionSetup setup{.self = config_.self, .secret = config_.secret, .dials = true, .expected = {}};
+  SessionSetup setup = session_setup(true);
   if (!wish->by_address) setup.expected = wish->peer;
   ++strangers_;
   wish->link = std::make_shared<Link>(std::move(wish->socket), setup, config_, *this);
@@ -304,8 +317,7 @@ TcpMesh::WishPointer TcpMesh::dialer_of(const Link& link) const {
 
 // Two peers that dial each other at once would end with two links or with none: the dial of the lesser id
 // stands. Who dials an address and finds a peer it is linked to already has no use for a second link.
-std::string TcpMesh::objection(const Link& link) {
-  const WorkerId peer = *link.peer();
+std::string TcpMesh::objection(const Link& link, WorkerId peer) {
   if (link.dials()) {
     const WishPointer wish = dialer_of(link);
     if (!wish || !wish->by_address) return {};
@@ -335,6 +347,16 @@ void TcpMesh::on_established(Link& link) {
     if (dialing && dialing != self) dialing->close("the peer's own connection stands");
   }
   if (events_.on_up) events_.on_up(peer);
+}
+
+// The link goes on for a moment, until the peer has heard of it; whoever dialed tries again meanwhile.
+void TcpMesh::on_refused(Link& link, const std::string& why, bool news) {
+  if (const WishPointer wish = dialer_of(link)) {
+    wish->link = nullptr;
+    if (!fulfilled(*wish)) try_later(wish);
+  }
+  if (news && events_.on_refused && refusals_.is_news(link.remote(), why, steady_clock::now()))
+    events_.on_refused(link.remote(), why);
 }
 
 bool TcpMesh::is_current(const Link& link) const {
@@ -370,21 +392,5 @@ void TcpMesh::on_closed(Link& link, const std::string& why) {
 }  // namespace
 
 std::unique_ptr<Mesh> make_tcp_mesh(const TcpMeshConfig& config) { return std::make_unique<TcpMesh>(config); }
-
-std::string read_secret_file(const std::string& path) {
-  struct stat info = {};
-  std::ifstream file(path, std::ios::binary);
-  std::string secret;
-  if (!file || stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || !std::getline(file, secret))
-    throw Error(format("{}: cannot be read as a file with a secret", printable(path, 256)));
-  if ((info.st_mode & (S_IROTH | S_IWOTH)) != 0)
-    throw Error(
-        format("{}: every user of this machine can read the secret: chmod 600 it", printable(path, 256)));
-  if (!secret.empty() && secret.back() == '\r') secret.pop_back();
-  if (secret.size() < 16)
-    throw Error(format("{}: a secret of {} bytes: expected at least 16, e.g. from openssl rand -hex 32",
-                       printable(path, 256), secret.size()));
-  return secret;
-}
 
 }  // namespace cheetah::cluster

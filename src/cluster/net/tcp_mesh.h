@@ -4,15 +4,17 @@
 #include <memory>
 #include <string>
 
+#include "cluster/net/identity.h"
 #include "cluster/net/mesh.h"
 
 namespace cheetah::cluster {
 
 struct TcpMeshConfig {
   WorkerId self{};
-  std::string host = "127.0.0.1";  // to listen on; beyond this machine only with a secret
+  std::string host = "127.0.0.1";  // to listen on; beyond this machine only with a secret or an identity
   uint16_t port = 0;               // 0: a free one
-  std::string secret;              // "": every process of this machine may join
+  std::string secret;              // "", and no identity: every process of this machine may join
+  std::shared_ptr<const Identity> identity;  // instead of a secret; `self` fits it. Shared with transfers
   std::chrono::milliseconds ping_interval{500};
   std::chrono::milliseconds dead_after{3000};      // silent for so long: gone
   std::chrono::milliseconds handshake_time{3000};  // for both to prove who they are
@@ -23,10 +25,7 @@ struct TcpMeshConfig {
   size_t most_bytes = size_t{128} << 20;
 };
 
-// Binds at once; throws Error (address in use, no address of this machine, no secret beyond it).
+// Binds at once; throws Error (address in use, no address of this machine, no secret or identity beyond it).
 std::unique_ptr<Mesh> make_tcp_mesh(const TcpMeshConfig& config);
-
-// The shared secret in a file: its first line, at least 16 bytes. Throws Error, also when others can read it.
-std::string read_secret_file(const std::string& path);
 
 }  // namespace cheetah::cluster

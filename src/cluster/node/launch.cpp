@@ -41,7 +41,8 @@ std::unique_ptr<TransferAgent> make_agent(const LaunchOptions& options, WorkerId
   TransferConfig config;
   config.backend = transfer_of(options);
   config.self = id;
-  config.secret = options.secret;
+  config.secret = options.credentials.secret;
+  config.identity = options.credentials.identity;
   config.slot_bytes = slab_bytes(slab_tokens / format_of.page_tokens, format_of.place_bytes());
   const int64_t longest = engine.config().max_context / slab_tokens + 1;
   config.num_slots = std::max(options.receive_bytes / config.slot_bytes, longest);
@@ -56,7 +57,8 @@ std::unique_ptr<Mesh> make_mesh(const LaunchOptions& options, WorkerId id, InPro
   config.self = id;
   config.host = options.host;
   config.port = options.port;
-  config.secret = options.secret;
+  config.secret = options.credentials.secret;
+  config.identity = options.credentials.identity;
   return make_tcp_mesh(config);
 }
 
@@ -73,7 +75,7 @@ std::unique_ptr<PolicyRouting> make_routing(const LaunchOptions& options,
 std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchParts& parts,
                                   const EngineConfig& engine, InProcessWorld* world) {
   NodeConfig config;
-  config.id = random_worker_id();
+  config.id = random_worker_id(options.credentials.identity.get());
   config.role = options.role;
   config.name = options.name;
   if (config.name.empty())

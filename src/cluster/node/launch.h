@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "cluster/net/identity.h"
 #include "cluster/net/local_mesh.h"
 #include "cluster/node/node.h"
 #include "cluster/policy/policy_config.h"
@@ -17,7 +18,7 @@ struct LaunchOptions {
   ClusterUrl cluster;
   std::string host = "127.0.0.1";  // where peers reach it
   uint16_t port = 0;
-  std::string secret;
+  Credentials credentials;
   PolicyConfig policy;
   std::string policy_file;        // where it came from: read again when it changes
   std::string transfer = "auto";  // in_process, shared_memory, ucx

@@ -87,6 +87,6 @@ class Node {
   std::unique_ptr<State> state_;
 };
 
-WorkerId random_worker_id();
+WorkerId random_worker_id(const Identity* identity = nullptr);
 
 }  // namespace cheetah::cluster

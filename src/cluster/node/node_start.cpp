@@ -10,10 +10,11 @@
 
 namespace cheetah::cluster {
 
-WorkerId random_worker_id() {
+WorkerId random_worker_id(const Identity* identity) {
   const Digest drawn = random_nonce();
   uint64_t id = 0;
   for (int i = 0; i < 8; ++i) id = id << 8 | drawn[static_cast<size_t>(i)];
+  if (identity != nullptr) return identity->id_with(id);
   return WorkerId{id == 0 ? 1 : id};  // 0 stands for nobody in messages
 }
 
@@ -118,6 +119,9 @@ void Node::State::start_mesh() {
   events.on_up = [this](WorkerId peer) { loop.post([this, peer] { on_link(peer, true, ""); }); };
   events.on_down = [this](WorkerId peer, const std::string& why) {
     loop.post([this, peer, why] { on_link(peer, false, why); });
+  };
+  events.on_refused = [this](const std::string& address, const std::string& why) {
+    if (parts.log) parts.log->write(LogLevel::kWarning, "peer_refused", {{"address", address}, {"why", why}});
   };
   // Decoded here: the node's thread has enough to do.
   events.on_message = [this](WorkerId peer, std::string&& bytes) {

@@ -13,11 +13,17 @@
 #include "cluster/wire/codec.h"
 
 namespace cheetah::cluster {
+namespace {
 
-Observer::Observer(const ClusterUrl& url, const std::string& secret) : services_(connect_services(url)) {
+constexpr size_t kMaxRefusals = 16;  // for a person to read
+
+}  // namespace
+
+Observer::Observer(const ClusterUrl& url, const Credentials& credentials) : services_(connect_services(url)) {
   TcpMeshConfig config;
-  config.self = random_worker_id();
-  config.secret = secret;
+  config.self = random_worker_id(credentials.identity.get());
+  config.secret = credentials.secret;
+  config.identity = credentials.identity;
   mesh_ = make_tcp_mesh(config);
   MeshEvents events;
   events.on_up = [this](WorkerId peer) { seen_.with([&](Seen& seen) { seen[peer].linked = true; }); };
@@ -25,6 +31,11 @@ Observer::Observer(const ClusterUrl& url, const std::string& secret) : services_
     seen_.with([&](Seen& seen) { seen[peer].linked = false; });
   };
   events.on_message = [this](WorkerId peer, std::string&& bytes) { on_message(peer, bytes); };
+  events.on_refused = [this](const std::string& address, const std::string& why) {
+    refusals_.with([&](std::vector<std::string>& all) {
+      if (all.size() < kMaxRefusals) all.push_back(format("{}: {}", address, why));
+    });
+  };
   mesh_->start(std::move(events));
   services_.registry->watch("", [this](const RegistryEvent& event) { on_registry(event); });
 }

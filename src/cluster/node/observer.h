@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/published.h"
+#include "cluster/net/identity.h"
 #include "cluster/net/mesh.h"
 #include "cluster/registry/services.h"
 #include "cluster/types.h"
@@ -22,12 +23,14 @@ struct SeenWorker {
 
 class Observer {
  public:
-  Observer(const ClusterUrl& url, const std::string& secret);
+  Observer(const ClusterUrl& url, const Credentials& credentials);
   ~Observer();
 
   std::vector<SeenWorker> workers() const;  // by role and name
   ServiceState registry() const { return services_.registry->state(); }
   ServiceState queue() const { return services_.jobs->state(); }
+  // "ADDRESS: why", of those that refused this observer or were refused by it.
+  std::vector<std::string> refusals() const { return refusals_.copy(); }
   // Until every worker of the registry has said something, or the time is up.
   void wait(std::chrono::milliseconds limit) const;
 
@@ -38,6 +41,7 @@ class Observer {
 
   Services services_;
   Published<Seen> seen_;
+  Published<std::vector<std::string>> refusals_;
   std::unique_ptr<Mesh> mesh_;
 };
 

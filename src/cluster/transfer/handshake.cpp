@@ -1,11 +1,10 @@
 #include "cluster/transfer/handshake.h"
 
-#include <openssl/crypto.h>
-#include <openssl/hmac.h>
 #include <openssl/rand.h>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "cluster/net/session_crypto.h"
 
 namespace cheetah::cluster::transfer {
 namespace {
@@ -34,17 +33,17 @@ uint64_t random_number() {
   return number;
 }
 
-Handshake::Handshake(bool connects, WorkerId self, std::string secret)
-    : connects_(connects), self_(self), secret_(std::move(secret)), mine_(random_nonce()) {}
+Handshake::Handshake(bool connects, WorkerId self, HandshakeSetup setup)
+    : connects_(connects), self_(self), setup_(std::move(setup)), mine_(random_nonce()) {}
 
-Handshake Handshake::connecting(WorkerId self, WorkerId peer, std::string secret) {
-  Handshake handshake(true, self, std::move(secret));
+Handshake Handshake::connecting(WorkerId self, WorkerId peer, HandshakeSetup setup) {
+  Handshake handshake(true, self, std::move(setup));
   handshake.peer_ = peer;
   return handshake;
 }
 
-Handshake Handshake::listening(WorkerId self, std::string secret) {
-  return Handshake(false, self, std::move(secret));
+Handshake Handshake::listening(WorkerId self, HandshakeSetup setup) {
+  return Handshake(false, self, std::move(setup));
 }
 
 std::optional<AgentMessage> Handshake::first() const {
@@ -52,24 +51,34 @@ std::optional<AgentMessage> Handshake::first() const {
   return AgentHello{self_, peer_, mine_};
 }
 
-Proof Handshake::proof(bool of_connecting) const {
+std::string Handshake::transcript(bool of_connecting) const {
   std::string text = of_connecting ? "cheetah transfer connecting" : "cheetah transfer listening";
   append(text, connects_ ? mine_ : theirs_);
   append(text, connects_ ? theirs_ : mine_);
   append(text, connects_ ? self_ : peer_);
   append(text, connects_ ? peer_ : self_);
-  Proof proof;
-  unsigned int size = proof.size();
-  if (!HMAC(EVP_sha256(), secret_.data(), static_cast<int>(secret_.size()),
-            reinterpret_cast<const unsigned char*>(text.data()), text.size(), proof.data(), &size))
-    throw Error("transfer: HMAC-SHA256 is not available");
-  return proof;
+  return text + setup_.address;
+}
+
+Proof Handshake::proof(bool of_connecting) const {
+  const std::string text = transcript(of_connecting);
+  if (setup_.credentials.identity) return setup_.credentials.identity->sign(text);
+  const Digest digest = hmac_sha256(setup_.credentials.secret, text);
+  return {digest.begin(), digest.end()};
+}
+
+void Handshake::check(const Proof& proof, bool of_connecting) const {
+  const std::string text = transcript(of_connecting);
+  try {
+    if (setup_.credentials.identity) return setup_.credentials.identity->check(proof, text, peer_);
+  } catch (const Error& error) {
+    throw Error(format("transfer peer: {}", error.what()));
+  }
+  if (!same_digest(proof, hmac_sha256(setup_.credentials.secret, text)))
+    throw Error("transfer peer: does not know the cluster's secret, expected the same secret on all workers");
 }
 
 std::optional<AgentMessage> Handshake::handle(const AgentMessage& message) {
-  const auto same = [](const Proof& a, const Proof& b) {
-    return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
-  };
   if (const auto* hello = std::get_if<AgentHello>(&message); hello && !connects_ && !heard_hello_) {
     if (hello->to != self_)
       throw Error(format("transfer peer {:x}: wants worker {:x}, this is {:x}",
@@ -83,16 +92,14 @@ std::optional<AgentMessage> Handshake::handle(const AgentMessage& message) {
   if (const auto* challenge = std::get_if<AgentChallenge>(&message);
       challenge && connects_ && !authenticated_) {
     theirs_ = challenge->nonce;
-    if (challenge->from != peer_ || !same(challenge->proof, proof(false)))
-      throw Error(
-          "transfer peer: does not know the cluster's secret, expected the same secret on all workers");
+    if (challenge->from != peer_)
+      throw Error("transfer peer: another worker answers than the one that was wanted");
+    check(challenge->proof, false);
     authenticated_ = true;
     return AgentProof{proof(true)};
   }
   if (const auto* answer = std::get_if<AgentProof>(&message); answer && heard_hello_ && !authenticated_) {
-    if (!same(answer->proof, proof(true)))
-      throw Error(
-          "transfer peer: does not know the cluster's secret, expected the same secret on all workers");
+    check(answer->proof, true);
     authenticated_ = true;
     return std::nullopt;
   }

@@ -44,7 +44,7 @@ AgentWelcome SessionTransport::own_arena() const {
 }
 
 void SessionTransport::accepted(LinkId link) {
-  Session session{.handshake = Handshake::listening(config_.self, config_.secret)};
+  Session session{.handshake = Handshake::listening(config_.self, handshake_setup(address()))};
   session.give_up_at = std::chrono::steady_clock::now() + kHandshakeLimit;
   sessions_.emplace(link, std::move(session));
   if (sessions_.size() > kMaxSessions) fail_link(link, format("more than {} transfer peers", kMaxSessions));
@@ -54,7 +54,8 @@ void SessionTransport::connect(const ConnectOrder& order) {
   if (session_to(order.peer)) return;
   try {
     const LinkId link = open_link(order.address);
-    Session session{.handshake = Handshake::connecting(config_.self, order.peer, config_.secret)};
+    Session session{.handshake =
+                        Handshake::connecting(config_.self, order.peer, handshake_setup(order.address))};
     session.give_up_at = std::chrono::steady_clock::now() + kHandshakeLimit;
     session.initiated = true;
     const AgentMessage hello = *session.handshake.first();

@@ -67,6 +67,9 @@ class SessionTransport : public Transport {
     std::deque<TransportOrder> waiting = {};  // until it is established
     std::set<TransferId> unanswered = {};
   };
+  HandshakeSetup handshake_setup(const std::string& address) const {
+    return {{config_.secret, config_.identity}, address};
+  }
   Session* find(LinkId link);
   std::pair<const LinkId, Session>* session_to(WorkerId peer);
   void connect(const ConnectOrder& order);

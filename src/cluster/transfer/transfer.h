@@ -21,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "cluster/net/identity.h"
 #include "cluster/types.h"
 
 namespace cheetah::cluster {
@@ -47,6 +48,8 @@ struct TransferConfig {
   WorkerId self{};
   // The agents of a cluster share it: a peer proves that it knows it before anything of it is accepted.
   std::string secret;
+  // Instead: a peer shows a certificate and signs. Shared with the links.
+  std::shared_ptr<const Identity> identity = nullptr;
   int64_t slot_bytes = int64_t{16} << 20;  // the largest slab
   int64_t num_slots = 16;
   MemoryKind arena = MemoryKind::kHost;      // kDevice: shared memory backend on one GPU (CUDA IPC)

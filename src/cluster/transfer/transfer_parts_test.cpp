@@ -134,10 +134,14 @@ TEST(TransferWire, BytesFromOutsideEndInAnErrorAtWorst) {
     }
 }
 
+HandshakeSetup with(const char* secret, const char* address = "here") {
+  return {.credentials = {.secret = secret}, .address = address};
+}
+
 TEST(TransferHandshake, BothSidesAreSureOfEachOtherOnlyWithTheSameSecret) {
   const auto meet = [](const char* here, const char* there) {
-    Handshake a = Handshake::connecting(WorkerId{1}, WorkerId{2}, here),
-              b = Handshake::listening(WorkerId{2}, there);
+    Handshake a = Handshake::connecting(WorkerId{1}, WorkerId{2}, with(here)),
+              b = Handshake::listening(WorkerId{2}, with(there));
     const auto challenge = b.handle(*a.first());
     const auto proof = a.handle(*challenge);
     b.handle(*proof);
@@ -148,15 +152,22 @@ TEST(TransferHandshake, BothSidesAreSureOfEachOtherOnlyWithTheSameSecret) {
 }
 
 TEST(TransferHandshake, AProofIsNotGoodASecondTimeNorForAnother) {
-  Handshake a = Handshake::connecting(WorkerId{1}, WorkerId{2}, "s"),
-            b = Handshake::listening(WorkerId{2}, "s");
+  Handshake a = Handshake::connecting(WorkerId{1}, WorkerId{2}, with("s")),
+            b = Handshake::listening(WorkerId{2}, with("s"));
   const auto proof = a.handle(*b.handle(*a.first()));
-  Handshake later = Handshake::listening(WorkerId{2}, "s");
+  Handshake later = Handshake::listening(WorkerId{2}, with("s"));
   EXPECT_THROW(later.handle(*proof), Error) << "before the hello";
   later.handle(*a.first());
   EXPECT_THROW(later.handle(*proof), Error) << "of another conversation";
-  Handshake wrong = Handshake::listening(WorkerId{3}, "s");
+  Handshake wrong = Handshake::listening(WorkerId{3}, with("s"));
   EXPECT_THROW(wrong.handle(*a.first()), Error) << "meant for another";
+}
+
+TEST(TransferHandshake, WhoeverPassesTheWordsOnFromAnotherAddressProvesNothing) {
+  Handshake a = Handshake::connecting(WorkerId{1}, WorkerId{2}, with("s", "in between")),
+            b = Handshake::listening(WorkerId{2}, with("s", "here"));
+  const auto challenge = b.handle(*a.first());
+  EXPECT_THROW(a.handle(*challenge), Error);
 }
 
 TEST(Slabs, CoverAllPagesOnceInSlabsOfAtLeastTheTokensAskedFor) {

@@ -31,8 +31,8 @@ class Writer {
     bytes_.append(reinterpret_cast<const char*>(value.data()), N);
     return *this;
   }
-  Writer& text(std::string_view value) {
-    value = value.substr(0, kMaxTextBytes);
+  Writer& text(std::string_view value, size_t most = kMaxTextBytes) {
+    value = value.substr(0, most);
     number(static_cast<uint32_t>(value.size()));
     bytes_.append(value);
     return *this;
@@ -59,9 +59,9 @@ class Reader {
     std::memcpy(value.data(), take(N).data(), N);
     return value;
   }
-  std::string text() {
+  std::string text(size_t most = kMaxTextBytes) {
     const auto size = number<uint32_t>();
-    if (size > kMaxTextBytes) fail(format("a text of {} bytes, expected at most {}", size, kMaxTextBytes));
+    if (size > most) fail(format("a text of {} bytes, expected at most {}", size, most));
     return std::string(take(size));
   }
   bool flag() { return limited<uint8_t>(1) != 0; }
@@ -118,9 +118,9 @@ int64_t get_bytes(Reader& from) {
 
 void put(Writer& to, const AgentHello& hello) { to.number(hello.from).number(hello.to).raw(hello.nonce); }
 void put(Writer& to, const AgentChallenge& challenge) {
-  to.number(challenge.from).raw(challenge.nonce).raw(challenge.proof);
+  to.number(challenge.from).raw(challenge.nonce).text(challenge.proof, Identity::kMaxProofBytes);
 }
-void put(Writer& to, const AgentProof& proof) { to.raw(proof.proof); }
+void put(Writer& to, const AgentProof& proof) { to.text(proof.proof, Identity::kMaxProofBytes); }
 void put(Writer& to, const AgentWelcome& welcome) {
   to.number(welcome.writer).number(welcome.num_slots).number(welcome.slot_bytes).number(welcome.kind);
   to.text(welcome.device_handle);
@@ -150,9 +150,9 @@ void get(Reader& from, AgentHello& hello) {
 void get(Reader& from, AgentChallenge& challenge) {
   challenge.from = from.number<WorkerId>();
   challenge.nonce = from.raw<16>();
-  challenge.proof = from.raw<32>();
+  challenge.proof = from.text(Identity::kMaxProofBytes);
 }
-void get(Reader& from, AgentProof& proof) { proof.proof = from.raw<32>(); }
+void get(Reader& from, AgentProof& proof) { proof.proof = from.text(Identity::kMaxProofBytes); }
 void get(Reader& from, AgentWelcome& welcome) {
   welcome.writer = from.number<WriterNumber>();
   welcome.num_slots = from.number<uint32_t>();

@@ -55,7 +55,7 @@ std::string encode(const ExportTicket& ticket);
 ExportTicket parse_export_ticket(std::string_view bytes);
 
 using Nonce = std::array<uint8_t, 16>;
-using Proof = std::array<uint8_t, 32>;
+using Proof = std::string;  // HMAC-SHA256, or certificates and a signature
 
 // ---- Messages ----
 
