@@ -51,6 +51,21 @@ def cases():
     yield {"prompt": prompt(200, 3), "temperature": 0, "max_tokens": 40, "guided_json": schema}
 
 
+def credentials(folder, name):
+    """The flags of a node with a certificate of the authority of that name."""
+    path = os.path.join(folder, name)
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    with open(path + ".names", "w") as file:
+        file.write("subjectAltName=DNS:node.cheetah\nextendedKeyUsage=serverAuth,clientAuth\n")
+    for command in (["req", "-x509", *curve, "-days", "1", "-subj", f"/CN={name}", "-keyout", path + ".ca.key", "-out", path + ".ca"],
+                    ["req", *curve, "-subj", "/CN=node", "-keyout", path + ".key", "-out", path + ".csr"],
+                    ["x509", "-req", "-in", path + ".csr", "-CA", path + ".ca", "-CAkey", path + ".ca.key", "-CAcreateserial", "-days", "1",
+                     "-extfile", path + ".names", "-out", path + ".pem"]):
+        subprocess.run(["openssl", *command], check=True, capture_output=True, timeout=60)
+    os.chmod(path + ".key", 0o600)
+    return ["--cluster-cert", path + ".pem", "--cluster-key", path + ".key", "--cluster-ca", path + ".ca"]
+
+
 def texts(answer):
     return [choice["text"] for choice in sorted(answer["choices"], key=lambda c: c["index"])]
 
@@ -253,6 +268,25 @@ class ClusterTest(unittest.TestCase):
                 self.assertEqual(cluster.stop(), 0)
         finally:
             services.stop()
+
+    def test_nodes_with_certificates_answer_as_one_engine_and_strangers_learn_why_not(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ours, others = credentials(folder, "ours"), credentials(folder, "others")
+            cluster = Cluster(1, 1, *ours)
+            try:
+                self.check_waterfall(cluster)
+                look = [PROGRAM, "cluster", "status", "--cluster", f"peers:{cluster.folder}/peers.txt"]
+                seen = subprocess.run([*look, *ours, "--json", "--wait", "20"], capture_output=True, timeout=PATIENCE)
+                self.assertEqual(sorted(each["role"] for each in json.loads(seen.stdout)["workers"]), ["decode", "prefill", "router"], seen)
+                for flags in (others, []):
+                    seen = subprocess.run([*look, *flags, "--wait", "2"], capture_output=True, text=True, timeout=PATIENCE)
+                    self.assertEqual(seen.returncode, 0, seen)
+                    self.assertRegex(seen.stderr, "refused by the peer|certificate is refused")
+                    self.assertNotIn("ready", seen.stdout)
+                self.assertRegex(cluster.told(), '"peer_refused".*127.0.0.1.*(--cluster-ca|refused by the peer)')
+                self.assertRegex(cluster.told(), '"peer_refused".*127.0.0.1.*without TLS')
+            finally:
+                self.assertEqual(cluster.stop(), 0)
 
 
 if __name__ == "__main__":
