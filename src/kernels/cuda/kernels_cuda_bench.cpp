@@ -1,16 +1,13 @@
 // kernels_cuda_bench: what the memory-bound kernels of a step reach on this card, beside a plain copy of as
-// many bytes, and the products and attention of random:llama-8b's layers. Medians of seven runs of 20
-// launches.
-#include <algorithm>
+// many bytes; products beside NVIDIA's library and beside the memory's read bandwidth; attention of
+// random:llama-8b's layers. Medians of seven rounds of 20 launches on random numbers.
 #include <cstdio>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "gpu/memory.h"
 #include "kernels/attention/attention_cuda.h"
-#include "kernels/gemm/gemm_cuda.h"
+#include "kernels/cuda/products_cuda_bench.h"
 #include "kernels/norm/norm_cuda.h"
 #include "kernels/rope/finish_qkv_cuda.h"
 #include "kernels/sample/sample_cuda.h"
@@ -19,119 +16,56 @@
 namespace cheetah::gpu {
 namespace {
 
-class Bench {
- public:
-  DeviceInfo device = query_device();
-  DeviceMemory memory{device};
-  Stream stream{device};
-
-  double median_us(const std::function<void()>& work) {
-    constexpr int kLaunches = 20, kRuns = 7;
-    double runs[kRuns];
-    for (double& run : runs) {
-      Event begin(Event::Timing::kTimed), end(Event::Timing::kTimed);
-      work();
-      begin.record(stream);
-      for (int i = 0; i < kLaunches; ++i) work();
-      end.record(stream);
-      end.wait();
-      run = milliseconds_between(begin, end) * 1e3 / kLaunches;
-    }
-    std::ranges::sort(runs);
-    return runs[kRuns / 2];
-  }
-  DeviceBuffer zeros(int64_t bytes) {
-    DeviceBuffer buffer = memory.allocate(ArenaKind::kWorkspace, bytes, stream);
-    fill_bytes(buffer.data(), 0, bytes, stream);
-    return buffer;
-  }
-  template <class Item>
-  DeviceBuffer upload(const std::vector<Item>& items) {
-    const auto bytes = static_cast<int64_t>(items.size() * sizeof(Item));
-    DeviceBuffer buffer = memory.allocate(ArenaKind::kWorkspace, bytes, stream);
-    copy_to_device(buffer.data(), items.data(), bytes, stream);
-    stream.wait();
-    return buffer;
-  }
-};
-
 void print(const char* name, double us, double bytes, double copy_rate) {
   std::printf("%-34s %9.1f us %8.0f GB/s  %.2f of a copy\n", name, us, bytes / us * 1e-3,
               bytes / us / copy_rate);
 }
 
-void rows(Bench& bench, int64_t count, int64_t cols) {
+void rows(DeviceBench& bench, int64_t count, int64_t cols) {
   const int64_t bytes = count * cols * 2;
-  const DeviceBuffer x = bench.zeros(bytes), y = bench.zeros(bytes), weight = bench.zeros(cols * 4),
-                     branch = bench.zeros(bytes);
-  const double copy_us = bench.median_us([&] { copy_on_device(y.data(), x.data(), bytes, bench.stream); });
-  const double moved = 2.0 * static_cast<double>(bytes), rate = moved / copy_us;
-  std::printf("%ld x %ld BF16\n", static_cast<long>(count), static_cast<long>(cols));
-  print("copy", copy_us, moved, rate);
-  print("rms_norm", bench.median_us([&] {
-    rms_norm<Bf16>({.x = x.as<Bf16>(),
-                    .x_stride = cols,
-                    .y = y.as<Bf16>(),
-                    .y_stride = cols,
-                    .rows = count,
-                    .cols = cols,
-                    .weight = weight.as<float>()},
-                   bench.stream);
-  }),
-        moved, rate);
-  print("softmax", bench.median_us([&] {
-    softmax<Bf16>({.x = x.as<Bf16>(),
-                   .x_stride = cols,
-                   .y = y.as<Bf16>(),
-                   .y_stride = cols,
-                   .rows = count,
-                   .cols = cols},
-                  bench.stream);
-  }),
-        moved, rate);
-  print("add_and_norm", bench.median_us([&] {
-    add_and_norm<Bf16>({.branch = branch.as<Bf16>(),
-                        .x = x.as<Bf16>(),
+  const DeviceBuffer x = bench.random_numbers(bytes), y = bench.zeros(bytes), weight = bench.zeros(cols * 4),
+                     branch = bench.random_numbers(bytes);
+  const std::function<void()> candidates[] = {
+      [&] { copy_on_device(y.data(), x.data(), bytes, bench.stream); },
+      [&] {
+        rms_norm<Bf16>({.x = x.as<Bf16>(),
+                        .x_stride = cols,
                         .y = y.as<Bf16>(),
+                        .y_stride = cols,
                         .rows = count,
                         .cols = cols,
                         .weight = weight.as<float>()},
                        bench.stream);
-  }),
-        2 * moved, rate);
-}
-
-void products(Bench& bench, int64_t m) {
-  constexpr int64_t kHidden = 4096, kInner = 14336, kQkv = 6144;
-  const DeviceBuffer w = bench.zeros(2 * kInner * kHidden * 2), x = bench.zeros(m * kInner * 2),
-                     y = bench.zeros(m * kInner * 2);
-  const auto product = [&](const char* name, int64_t n, int64_t k, bool gated, bool adds) {
-    const int64_t outputs = gated ? n / 2 : n;
-    const double us = bench.median_us([&] {
-      gemm<Bf16, Bf16>({.x = x.as<Bf16>(),
-                        .x_stride = k,
-                        .m = m,
-                        .w = {.dtype = DType::kBF16, .rows = n, .cols = k, .data = w.data()},
-                        .gated = gated,
-                        .residual = adds ? y.as<Bf16>() : nullptr,
-                        .residual_stride = outputs,
-                        .y = y.as<Bf16>(),
-                        .y_stride = outputs},
-                       bench.stream);
-    });
-    const auto flops = 2.0 * static_cast<double>(m * n) * static_cast<double>(k);
-    std::printf("%5ld x %5ld x %5ld %-14s %9.1f us %8.0f GB/s of W %7.0f TFLOP/s\n", static_cast<long>(m),
-                static_cast<long>(n), static_cast<long>(k), name, us,
-                static_cast<double>(n * k * 2) / us * 1e-3, flops / us * 1e-6);
-  };
-  product("qkv", kQkv, kHidden, false, false);
-  product("o, added", kHidden, kHidden, false, true);
-  product("gate up, gated", 2 * kInner, kHidden, true, false);
-  product("down, added", kHidden, kInner, false, true);
+      },
+      [&] {
+        softmax<Bf16>({.x = x.as<Bf16>(),
+                       .x_stride = cols,
+                       .y = y.as<Bf16>(),
+                       .y_stride = cols,
+                       .rows = count,
+                       .cols = cols},
+                      bench.stream);
+      },
+      [&] {
+        add_and_norm<Bf16>({.branch = branch.as<Bf16>(),
+                            .x = x.as<Bf16>(),
+                            .y = y.as<Bf16>(),
+                            .rows = count,
+                            .cols = cols,
+                            .weight = weight.as<float>()},
+                           bench.stream);
+      }};
+  const std::vector<double> us = bench.medians_us(candidates);
+  const double moved = 2.0 * static_cast<double>(bytes), rate = moved / us[0];
+  std::printf("%ld x %ld BF16\n", static_cast<long>(count), static_cast<long>(cols));
+  print("copy", us[0], moved, rate);
+  print("rms_norm", us[1], moved, rate);
+  print("softmax", us[2], moved, rate);
+  print("add_and_norm", us[3], 2 * moved, rate);
 }
 
 // Queries, keys and values of `count` sequences with `queries` new tokens each behind `context` in all.
-void attend(Bench& bench, int64_t count, int64_t context, int64_t queries) {
+void attend(DeviceBench& bench, int64_t count, int64_t context, int64_t queries) {
   constexpr int64_t kHeads = 32, kKvHeads = 8, kDim = 128, kPage = 16,
                     kWidth = (kHeads + 2 * kKvHeads) * kDim;
   const int64_t rows_in_all = count * queries, pages_each = (context + kPage - 1) / kPage;
@@ -206,7 +140,7 @@ void attend(Bench& bench, int64_t count, int64_t context, int64_t queries) {
               4.0 * kDim * pairs / attention_us * 1e-6);
 }
 
-void choose(Bench& bench, const char* name, int64_t count, const SampleRow& rules) {
+void choose(DeviceBench& bench, const char* name, int64_t count, const SampleRow& rules) {
   constexpr int64_t kVocab = 128256;
   std::vector<float> values(static_cast<size_t>(count * kVocab));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 2654435761u % 1024) / 64.f;
@@ -238,7 +172,7 @@ void choose(Bench& bench, const char* name, int64_t count, const SampleRow& rule
   std::printf("%4ld rows, %-26s %9.1f us\n", static_cast<long>(count), name, us);
 }
 
-void sampling(Bench& bench) {
+void sampling(DeviceBench& bench) {
   std::printf("choosing from %d tokens\n", 128256);
   for (const int64_t count : {1, 64, 256}) {
     SampleRow row;
@@ -257,90 +191,18 @@ void sampling(Bench& bench) {
   }
 }
 
-// The fastest variant of each shape, as the table in gemm/cuda/tuned.cpp has it: one line for as many rows of
-// x as it holds.
-class Tuner {
- public:
-  explicit Tuner(Bench& bench) : bench_(bench) {}
-
-  void shape(DType dtype, int64_t n, int64_t k) {
-    const int64_t bytes = n * row_bytes(dtype, k), copies = std::max<int64_t>(1, w_.size() / bytes);
-    std::string_view held;
-    int64_t most = 0;
-    for (const int64_t m : {1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 512}) {
-      const std::string_view best = fastest(dtype, n, k, m, bytes, copies);
-      if (!held.empty() && best != held) print_line(dtype, n, k, most, held);
-      held = best;
-      most = m;
-    }
-    print_line(dtype, n, k, most, held);
-  }
-
- private:
-  static void print_line(DType dtype, int64_t n, int64_t k, int64_t most, std::string_view variant) {
-    std::printf("    Tuned{DType::k%s, %ld, %ld, %ld, \"%s\"},\n",
-                std::string(dtype == DType::kF8E4M3 ? "F8E4M3" : name_of(dtype)).c_str(),
-                static_cast<long>(n), static_cast<long>(k), static_cast<long>(most),
-                std::string(variant).c_str());
-  }
-  std::string_view fastest(DType dtype, int64_t n, int64_t k, int64_t m, int64_t bytes, int64_t copies) {
-    std::string_view best;
-    double best_us = 0;
-    int64_t turn = 0;
-    GemmArgs<Bf16, Bf16> args{.x = x_.as<Bf16>(),
-                              .x_stride = k,
-                              .m = m,
-                              .w = {.dtype = dtype, .rows = n, .cols = k, .data = w_.data()},
-                              .y = y_.as<Bf16>(),
-                              .y_stride = n,
-                              .widened = wide_.as<Bf16>(),
-                              .widened_numbers = n * k,
-                              .narrowed = narrow_.data(),
-                              .narrowed_bytes = narrow_.size()};
-    for (const auto& variant : gemm_variants<Bf16, Bf16>().subspan(1)) {
-      if (!variant.fits(args, bench_.device)) continue;
-      const double us = bench_.median_us([&] {
-        args.w.data = w_.data() + turn++ % copies * bytes / 16 * 16;  // never from the cache
-        variant.run(args, bench_.stream);
-      });
-      if (best.empty() || us < best_us) {
-        best = variant.name;
-        best_us = us;
-      }
-    }
-    return best;
-  }
-
-  static constexpr int64_t kMostRows = 512, kMostN = 28672, kMostK = 14336;
-  Bench& bench_;
-  DeviceBuffer w_ = bench_.zeros(int64_t{1} << 30), x_ = bench_.zeros(kMostRows * kMostK * 2),
-               y_ = bench_.zeros(kMostRows * kMostN * 2), wide_ = bench_.zeros(kMostN * 4096 * 2),
-               narrow_ = bench_.zeros(narrowed_x_bytes(kMostRows, kMostK));
-};
-
-void tune() {
-  Bench bench;
-  Tuner tuner(bench);
-  for (const DType dtype :
-       {DType::kBF16, DType::kF8E4M3, DType::kQ8_0, DType::kQ4_0, DType::kQ4_K, DType::kQ6_K}) {
-    tuner.shape(dtype, 6144, 4096);
-    tuner.shape(dtype, 4096, 4096);
-    tuner.shape(dtype, 28672, 4096);
-    tuner.shape(dtype, 4096, 14336);
-  }
-}
-
-void run() {
+void run(bool only_tunes) {
   if (!cuda_available()) {
     std::printf("skipped: %s\n", cuda_available().reason.c_str());
     return;
   }
-  Bench bench;
+  DeviceBench bench;
+  if (only_tunes) return tune_products(bench);
   std::printf("%s, CUDA %d\n", bench.device.name.c_str(), bench.device.runtime_version);
   rows(bench, 64, 4096);
   rows(bench, 8192, 4096);
   rows(bench, 16384, 8192);
-  for (const int64_t m : {1, 8, 16, 32, 64, 128, 256, 8192}) products(bench, m);
+  bench_products(bench);
   attend(bench, 1, 512, 1);
   attend(bench, 8, 512, 1);
   attend(bench, 64, 512, 1);
@@ -354,9 +216,4 @@ void run() {
 }  // namespace cheetah::gpu
 
 // Without arguments the numbers; with "tune" the table of fastest variants.
-int main(int argc, char** argv) {
-  if (argc == 2 && std::string_view(argv[1]) == "tune")
-    cheetah::gpu::tune();
-  else
-    cheetah::gpu::run();
-}
+int main(int argc, char** argv) { cheetah::gpu::run(argc == 2 && std::string_view(argv[1]) == "tune"); }

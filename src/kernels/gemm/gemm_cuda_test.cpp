@@ -222,10 +222,9 @@ void check_scaled(int64_t m, int64_t rows, int64_t cols, int64_t high, int64_t w
   for (const auto& variant : gemm_variants<X, Y>()) {
     if (!variant.fits(args, device.stream().device())) continue;
     SCOPED_TRACE(variant.name);
-    const bool is_narrow = std::string_view(variant.name).starts_with("hopper_fp8");
-    const double unit = is_narrow                                      ? 0x1p-4 + 0x1p-11
-                        : std::string_view(variant.name) == "portable" ? 0
-                                                                       : 0x1p-8;
+    const std::string_view name = variant.name;
+    const bool is_narrow = name.starts_with("hopper_fp8") || name == "cublaslt_fp8";
+    const double unit = is_narrow ? 0x1p-4 + 0x1p-11 : name == "portable" ? 0 : 0x1p-8;
     args.y = device.template poisoned<Y>(m * stride);
     variant.run(args, device.stream());
     const std::vector<float> actual = device.take(args.y, m * stride);

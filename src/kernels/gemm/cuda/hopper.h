@@ -1,5 +1,6 @@
 #pragma once
 // y = x W^T on Hopper's tensor cores: BF16, F16 or FP8 in, sums in F32. Device pointers everywhere.
+#include <cstddef>
 #include <cstdint>
 
 #include "gpu/stream.h"
@@ -32,6 +33,9 @@ struct HopperGemmArgs {
   int64_t y_stride = 0;          // a multiple of 8
   // W was not written by the kernel just before: its copies may start before that one ends.
   bool w_is_settled = true;
+  // Room for what a library's kernel leaves behind, or none: it then has fewer kernels to choose from.
+  std::byte* workspace = nullptr;
+  int64_t workspace_bytes = 0;
 
   int64_t outputs() const { return gated ? n / 2 : n; }
 };

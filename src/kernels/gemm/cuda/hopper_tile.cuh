@@ -75,8 +75,10 @@ template <class T>
 struct Early {
   PerOutput<T> w_scales, bias;
   float x_scales[2];
+  bool has_bias;
 
   __device__ void fetch(const Ending& p, int64_t first_row, int64_t first_column) {
+    has_bias = p.bias != nullptr;
     bias.fetch(p.bias, first_column, p.outputs, 0.f);
     if constexpr (T::kIsFp8) {
       if constexpr (!T::kBlockScales) w_scales.fetch(p.w_scales, first_column, p.outputs, 1.f);
@@ -85,26 +87,41 @@ struct Early {
       for (int i = 0; i < 2; ++i) x_scales[i] = row + i * 8 < p.m ? p.x_scales[row + i * 8] : 0.f;
     }
   }
-  // Two neighbouring sums of a column group, of the thread's first or second row.
-  __device__ float2 finished(float2 v, int group, int second) const {
+  // Two neighbouring sums of a column group, of both of the thread's rows.
+  __device__ void finish(float2 (&v)[2], int group) const {
     if constexpr (T::kIsFp8) {
-      v = times(v, make_float2(x_scales[second], x_scales[second]));
-      if constexpr (!T::kBlockScales) v = times(v, w_scales.at(group));
+#pragma unroll
+      for (int row = 0; row < 2; ++row) v[row] = times(v[row], make_float2(x_scales[row], x_scales[row]));
+      if constexpr (!T::kBlockScales) {
+        const float2 scale = w_scales.at(group);
+#pragma unroll
+        for (int row = 0; row < 2; ++row) v[row] = times(v[row], scale);
+      }
     }
-    return plus(v, bias.at(group));
+    if (!has_bias) return;
+    const float2 added = bias.at(group);
+#pragma unroll
+    for (int row = 0; row < 2; ++row) v[row] = plus(v[row], added);
   }
 };
 
-// Values j and j + 1 of a fragment: two neighbouring columns of one row.
+// Eight columns of a fragment from value j on: two neighbouring ones of both of the thread's rows.
 template <class T>
-__device__ float2 finish(const float (&sums)[T::kN / 2], int j, const Early<T>& early) {
-  float2 v = early.finished(make_float2(sums[j], sums[j + 1]), j / 4, j % 4 / 2);
+__device__ void finish(const float (&sums)[T::kN / 2], int j, const Early<T>& early, float2 (&v)[2]) {
+#pragma unroll
+  for (int row = 0; row < 2; ++row) v[row] = make_float2(sums[j + row * 2], sums[j + row * 2 + 1]);
+  early.finish(v, j / 4);
   if constexpr (T::kGated) {
     constexpr int kUp = T::kN / 4;
-    const float2 up = early.finished(make_float2(sums[j + kUp], sums[j + kUp + 1]), (j + kUp) / 4, j % 4 / 2);
-    v = make_float2(hopper::gated_silu(v.x, up.x), hopper::gated_silu(v.y, up.y));
+    float2 up[2];
+#pragma unroll
+    for (int row = 0; row < 2; ++row)
+      up[row] = make_float2(sums[j + kUp + row * 2], sums[j + kUp + row * 2 + 1]);
+    early.finish(up, (j + kUp) / 4);
+#pragma unroll
+    for (int row = 0; row < 2; ++row)
+      v[row] = make_float2(hopper::gated_silu(v[row].x, up[row].x), hopper::gated_silu(v[row].y, up[row].y));
   }
-  return v;
 }
 
 __device__ inline void group_sync(int group) {
@@ -210,10 +227,15 @@ __device__ void stage_outputs(const Ending& p, const Early<T>& early, const floa
   for (int j = 0; j < T::kStored / 16; ++j) {  // 16 columns at a time
     uint32_t packed[4];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      float2 v = finish<T>(sums, part * 64 + j * 8 + i * 2, early);
-      if (p.residual) v = plus(v, unpack_pair<T::kOutput>(residual[j][i]));
-      packed[i] = pack_pair<T::kOutput>(v.x, v.y);
+    for (int half = 0; half < 2; ++half) {
+      float2 v[2];
+      finish<T>(sums, part * (T::kStored / 2) + j * 8 + half * 4, early, v);
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        const int i = half * 2 + row;
+        if (p.residual) v[row] = plus(v[row], unpack_pair<T::kOutput>(residual[j][i]));
+        packed[i] = pack_pair<T::kOutput>(v[row].x, v[row].y);
+      }
     }
     const int in_rows = warp * 16 + lane % 16, chunk = j * 2 + lane / 16;
     ptx::store_matrices(ptx::shared_address(staging) + (chunk / 8) * 8192 + in_rows * 128 +

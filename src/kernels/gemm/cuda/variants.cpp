@@ -6,19 +6,16 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "kernels/gemm/cuda/cublaslt.h"
 #include "kernels/gemm/cuda/hopper.h"
 #include "kernels/gemm/cuda/hopper_blocks.h"
 #include "kernels/gemm/cuda/portable.h"
 #include "kernels/gemm/cuda/tuned.h"
+#include "kernels/gemm/cuda/variants.h"
 #include "kernels/gemm/cuda/widen.h"
 
 namespace cheetah::gpu {
 namespace {
-
-template <class Args>
-bool always(const Args&, const DeviceInfo&) {
-  return true;
-}
 
 template <class Y>
 HopperGemmArgs hopper_args(const GemmArgs<Bf16, Y>& args) {
@@ -120,13 +117,8 @@ void run_widened(const GemmArgs<Bf16, Y>& args, Stream& stream) {
   }
 }
 
-// x in FP8 in the room for it: its numbers, then a scale a row.
-constexpr int64_t kBlockSide = 128;  // of the blocks of W whose scales the tensor cores' kernels apply
 bool scales_fit(const WeightScales& scales, const WeightMatrix& w) {
   return !scales.data || w.has_row_scales() || (scales.rows == kBlockSide && scales.cols == kBlockSide);
-}
-float* scales_behind(std::byte* numbers, int64_t count) {
-  return reinterpret_cast<float*>(numbers + (count + 15) / 16 * 16);
 }
 template <class Y>
 HopperGemmArgs fp8_args(const GemmArgs<Bf16, Y>& args) {
@@ -171,6 +163,33 @@ void run_fp8_tiles(const GemmArgs<Bf16, Bf16>& args, Stream& stream) {
   hopper_tile_gemm(fp8_args(args), stream);
 }
 
+// NVIDIA's library, where the table says so: our own kernels come after it in the list and take what it
+// takes. The room for widened rows, which these products do not need, is its workspace. Measured on Hopper
+// alone.
+template <class Y>
+HopperGemmArgs with_workspace(HopperGemmArgs product, const GemmArgs<Bf16, Y>& args) {
+  product.workspace = reinterpret_cast<std::byte*>(args.widened);
+  product.workspace_bytes = args.widened_numbers * static_cast<int64_t>(sizeof(Bf16));
+  return product;
+}
+template <class Y>
+bool fits_library(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
+  const bool residual_fits = std::is_same_v<Y, Bf16> || !args.residual;
+  return device.is_hopper() && args.w.dtype == DType::kBF16 && residual_fits &&
+         cublaslt_fits(with_workspace(hopper_args(args), args));
+}
+template <class Y>
+void run_library(const GemmArgs<Bf16, Y>& args, Stream& stream) {
+  cublaslt_gemm(with_workspace(hopper_args(args), args), stream);
+}
+bool fits_fp8_library(const GemmArgs<Bf16, Bf16>& args, const DeviceInfo& device) {
+  return fits_fp8(args, device) && cublaslt_fits(with_workspace(fp8_args(args), args));
+}
+void run_fp8_library(const GemmArgs<Bf16, Bf16>& args, Stream& stream) {
+  narrow_x(args, stream);
+  cublaslt_gemm(with_workspace(fp8_args(args), args), stream);
+}
+
 template <class Y>
 HopperBlocksArgs blocks_args(const GemmArgs<Bf16, Y>& args) {
   return {.x = args.x,
@@ -203,6 +222,8 @@ constexpr std::array kGemmVariants = {kPortable<X, Y>};
 template <>
 constexpr std::array kGemmVariants<Bf16, Bf16> = {
     kPortable<Bf16, Bf16>,
+    GemmVariant<Bf16, Bf16>{"cublaslt", fits_library<Bf16>, run_library<Bf16>},
+    GemmVariant<Bf16, Bf16>{"cublaslt_fp8", fits_fp8_library, run_fp8_library},
     GemmVariant<Bf16, Bf16>{"hopper_widened", fits_widened<Bf16>, run_widened<Bf16>},
     GemmVariant<Bf16, Bf16>{"hopper_fp8_tiles", fits_fp8<Bf16>, run_fp8_tiles},
     GemmVariant<Bf16, Bf16>{"hopper_fp8_skinny", fits_fp8_skinny, run_fp8_skinny<Bf16>, fp8_skinny_pays},
@@ -213,100 +234,18 @@ constexpr std::array kGemmVariants<Bf16, Bf16> = {
 template <>
 constexpr std::array kGemmVariants<Bf16, float> = {
     kPortable<Bf16, float>,
+    GemmVariant<Bf16, float>{"cublaslt", fits_library<float>, run_library<float>},
     GemmVariant<Bf16, float>{"hopper_widened", fits_widened<float>, run_widened<float>},
     GemmVariant<Bf16, float>{"hopper_fp8_skinny", fits_fp8<float>, run_fp8_skinny<float>},
     GemmVariant<Bf16, float>{"hopper_blocks", fits_blocks<float>, run_blocks<float>},
     GemmVariant<Bf16, float>{"hopper_skinny", fits_hopper<float>, run_skinny<float>},
 };
 
-using BfGrouped = GroupedGemmArgs<Bf16, Bf16>;
-HopperGroupedArgs grouped_args(const BfGrouped& args) {
-  const bool fp8 = args.w.dtype == DType::kF8E4M3;
-  return {.dtype = args.w.dtype,
-          .x = fp8 ? static_cast<const void*>(args.narrowed) : args.x,
-          .x_stride = fp8 ? args.w.cols : args.x_stride,
-          .rows = args.rows,
-          .w = args.w.maps,
-          .count = args.w.count,
-          .n = args.w.rows,
-          .k = args.w.cols,
-          .offsets = args.offsets,
-          .x_scales = fp8 && args.narrowed ? scales_behind(args.narrowed, args.rows * args.w.cols) : nullptr,
-          .w_scales = args.w.scales,
-          .block_scales = args.w.scales && args.w.scale_rows == kBlockSide,
-          .biases = args.w.biases,
-          .gated = args.gated,
-          .y = args.y,
-          .y_stride = args.y_stride};
-}
-bool fits_grouped(const BfGrouped& args, const DeviceInfo& device) {
-  const WeightMatrices& w = args.w;
-  const bool scales_fit = !w.scales || (w.scale_rows == 1 && w.scale_cols >= w.cols) ||
-                          (w.scale_rows == kBlockSide && w.scale_cols == kBlockSide);
-  const bool x_fits = w.dtype == DType::kBF16 || (args.narrowed && args.x_stride % 8 == 0 &&
-                                                  args.narrowed_bytes >= narrowed_x_bytes(args.rows, w.cols));
-  return scales_fit && x_fits && hopper_grouped_fits(grouped_args(args), device);
-}
-// Rows an expert, on average, from which tiles of 128 of them pay.
-constexpr int64_t kManyRows = 64;
-void run_grouped(const BfGrouped& args, Stream& stream) {
-  const HopperGroupedArgs product = grouped_args(args);
-  if (args.w.dtype == DType::kF8E4M3)
-    narrow_rows({.x = args.x,
-                 .x_stride = args.x_stride,
-                 .m = args.rows,
-                 .k = args.w.cols,
-                 .y = args.narrowed,
-                 .scales = scales_behind(args.narrowed, args.rows * args.w.cols)},
-                stream);
-  if (args.rows >= kManyRows * args.w.count)
-    hopper_grouped_tiles(product, stream);
-  else
-    hopper_grouped_skinny(product, stream);
-}
-
-template <class X, class Y>
-constexpr GroupedGemmVariant<X, Y> kPortableGrouped = {"portable", always<GroupedGemmArgs<X, Y>>,
-                                                       grouped_gemm_portable<X, Y>};
-template <class X, class Y>
-constexpr std::array kGroupedGemmVariants = {kPortableGrouped<X, Y>};
-template <>
-constexpr std::array kGroupedGemmVariants<Bf16, Bf16> = {
-    kPortableGrouped<Bf16, Bf16>,
-    GroupedGemmVariant<Bf16, Bf16>{"hopper_experts", fits_grouped, run_grouped},
-};
-
-template <class Args>
-const ProductVariant<Args>& best_of(std::span<const ProductVariant<Args>> variants, const Args& args,
-                                    const DeviceInfo& device) {
-  const auto is_best = [&](const ProductVariant<Args>& variant) {
-    return variant.fits(args, device) && (!variant.pays || variant.pays(args, device));
-  };
-  return *std::ranges::find_if(variants | std::views::reverse, is_best);
-}
-
 }  // namespace
-
-std::vector<TensorMap> grouped_weight_maps(std::span<const WeightMatrix> matrices, const DeviceInfo& device) {
-  const auto fits = [](const WeightMatrix& w) {
-    const int64_t bytes = row_bytes(w.dtype, w.cols);
-    return (w.dtype == DType::kBF16 || w.dtype == DType::kF8E4M3) && bytes > 0 && bytes % 16 == 0 &&
-           reinterpret_cast<uintptr_t>(w.data) % 16 == 0;
-  };
-  std::vector<TensorMap> maps;
-  if (!device.is_hopper() || !std::ranges::all_of(matrices, fits)) return maps;
-  for (const WeightMatrix& w : matrices) maps.push_back(grouped_weight_map(w.data, w.dtype, w.rows, w.cols));
-  return maps;
-}
 
 template <class X, class Y>
 std::span<const GemmVariant<X, Y>> gemm_variants() {
   return kGemmVariants<X, Y>;
-}
-
-template <class X, class Y>
-std::span<const GroupedGemmVariant<X, Y>> grouped_gemm_variants() {
-  return kGroupedGemmVariants<X, Y>;
 }
 
 template <class X, class Y>
@@ -328,21 +267,10 @@ void gemm(const GemmArgs<X, Y>& args, Stream& stream) {
   choose_gemm(args, stream.device()).run(args, stream);
 }
 
-template <class X, class Y>
-void grouped_gemm(const GroupedGemmArgs<X, Y>& args, Stream& stream) {
-  if (args.rows == 0 || args.w.rows == 0 || args.w.count == 0) return;
-  CHEETAH_ASSERT(
-      args.x_stride >= args.w.cols && args.y_stride >= (args.gated ? args.w.rows / 2 : args.w.rows),
-      "rows of x or y overlap");
-  best_of(grouped_gemm_variants<X, Y>(), args, stream.device()).run(args, stream);
-}
-
 #define CHEETAH_INSTANTIATE(X, Y)                                                                \
   template std::span<const GemmVariant<X, Y>> gemm_variants<X, Y>();                             \
-  template std::span<const GroupedGemmVariant<X, Y>> grouped_gemm_variants<X, Y>();              \
   template const GemmVariant<X, Y>& choose_gemm<X, Y>(const GemmArgs<X, Y>&, const DeviceInfo&); \
-  template void gemm<X, Y>(const GemmArgs<X, Y>&, Stream&);                                      \
-  template void grouped_gemm<X, Y>(const GroupedGemmArgs<X, Y>&, Stream&)
+  template void gemm<X, Y>(const GemmArgs<X, Y>&, Stream&)
 CHEETAH_INSTANTIATE(float, float);
 CHEETAH_INSTANTIATE(Bf16, Bf16);
 CHEETAH_INSTANTIATE(Bf16, float);
