@@ -63,7 +63,7 @@ function(cheetah_tests name)
     add_executable(${name}_test)
     target_link_libraries(${name}_test PRIVATE cheetah_${name} GTest::gtest GTest::gtest_main ${RAPIDCHECK_LIBRARY})
     # Tests spend their time in the libraries; optimising the assertions themselves only slows the build.
-    target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
+    target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-O0>)
     # Tests run in the source tree: a relative path keeps the compiler cache good for every checkout.
     target_compile_definitions(${name}_test PRIVATE CHEETAH_SOURCE_DIR=".")
     add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
