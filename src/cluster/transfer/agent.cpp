@@ -59,6 +59,11 @@ class Agent final : public TransferAgent {
     table_.release(id);
     table_.collect(Time::min(), pending_);
   }
+  void hold(ReservationId id) override { table_.hold(id); }
+  void let_go(ReservationId id) override {
+    table_.let_go(id);
+    table_.collect(Time::min(), pending_);
+  }
 
   TransferId push(const Push& push) override;
   Exported export_slabs(std::vector<std::vector<std::span<const std::byte>>> slabs, MemoryKind kind) override;

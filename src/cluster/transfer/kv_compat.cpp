@@ -57,6 +57,14 @@ KvComparison match_kv(const KvDescriptor& from, const KvDescriptor& to) {
   return {KvCompatibility::kTransform, differences(from, to)};
 }
 
+KvComparison match_sender(const KvDescriptor& from, const KvDescriptor& to) {
+  KvComparison match = match_kv(from, to);
+  if (match.verdict != KvCompatibility::kTransform || keeps_all_heads_of(from, to)) return match;
+  return {KvCompatibility::kRefuse,
+          format("KV pages: shard {}/{} lacks heads of shard {}/{}, expected a sender that keeps them all",
+                 from.tp_rank, from.tp_size, to.tp_rank, to.tp_size)};
+}
+
 KvDescriptor with_dtype(const KvDescriptor& kv, DType dtype) {
   KvDescriptor changed = kv;
   changed.dtype = name_of(dtype);
@@ -72,6 +80,12 @@ HeadRange heads_of_rank(int32_t num_kv_heads, int32_t tp_rank, int32_t tp_size) 
   const int64_t heads = num_kv_heads, first = heads * tp_rank / tp_size,
                 end = heads * (tp_rank + 1) / tp_size;
   return {static_cast<int32_t>(first), static_cast<int32_t>(std::max<int64_t>(end - first, 1))};
+}
+
+bool keeps_all_heads_of(const KvDescriptor& shard, const KvDescriptor& other) {
+  const HeadRange kept = heads_of_rank(shard.num_kv_heads, shard.tp_rank, shard.tp_size);
+  const HeadRange wanted = heads_of_rank(other.num_kv_heads, other.tp_rank, other.tp_size);
+  return kept.first <= wanted.first && wanted.first + wanted.count <= kept.first + kept.count;
 }
 
 std::vector<ReshardPiece> plan_reshard(int32_t num_kv_heads, int32_t tp_src, int32_t tp_dst) {
@@ -104,28 +118,33 @@ KvTransform::KvTransform(const KvDescriptor& from, const KvDescriptor& to) : fro
   if (match.verdict == KvCompatibility::kRefuse) throw Error(match.why);
   for (const KvDescriptor* side : {&from, &to})
     if (const std::string why = KvPageLayout::why_not(*side); !why.empty()) throw Error(why);
+  if (keeps_all_heads_of(from, to)) {  // nobody else is needed
+    pieces_ = {{from.tp_rank, to.tp_rank, heads_of_rank(to.num_kv_heads, to.tp_rank, to.tp_size)}};
+    return;
+  }
   for (const ReshardPiece& piece : plan_reshard(from.num_kv_heads, from.tp_size, to.tp_size))
     if (piece.from_rank == from.tp_rank && piece.to_rank == to.tp_rank) pieces_.push_back(piece);
 }
 
 int64_t KvTransform::from_bytes(int64_t tokens) const {
-  return KvPageLayout(from_).place_bytes() * (tokens / from_.page_tokens);
+  return KvPageLayout(from_).place_bytes() * ((tokens + from_.page_tokens - 1) / from_.page_tokens);
 }
 int64_t KvTransform::to_bytes(int64_t tokens) const {
-  return KvPageLayout(to_).place_bytes() * (tokens / to_.page_tokens);
+  return KvPageLayout(to_).place_bytes() * ((tokens + to_.page_tokens - 1) / to_.page_tokens);
 }
 
-void KvTransform::apply(std::span<const std::byte> from, std::span<std::byte> to, int64_t tokens) const {
-  const int64_t step = std::max(from_.page_tokens, to_.page_tokens);
-  if (tokens < 0 || tokens % step != 0 || std::ssize(from) != from_bytes(tokens) ||
-      std::ssize(to) != to_bytes(tokens))
+void KvTransform::apply(std::span<const std::byte> from, std::span<std::byte> to, int64_t tokens,
+                        int64_t skip) const {
+  if (tokens < 0 || tokens % to_.page_tokens != 0 || skip < 0 || skip >= from_.page_tokens ||
+      std::ssize(from) != from_bytes(skip + tokens) || std::ssize(to) != to_bytes(tokens))
     throw Error(format(
-        "KV pages: {} bytes of {} tokens into {} bytes, expected {} into {} and a multiple of {} tokens",
-        from.size(), tokens, to.size(), from_bytes(tokens), to_bytes(tokens), step));
+        "KV pages: {} bytes of {} tokens after {} into {} bytes, expected {} into {} and pages of {} tokens",
+        from.size(), tokens, skip, to.size(), from_bytes(skip + std::max<int64_t>(tokens, 0)),
+        to_bytes(std::max<int64_t>(tokens, 0)), to_.page_tokens));
   const KvPageLayout source(from_), target(to_);
   for (const ReshardPiece& piece : pieces_)
     for (int32_t head = piece.heads.first; head < piece.heads.first + piece.heads.count; ++head)
-      transfer::copy_head({source, from.data()}, {target, to.data()}, head, tokens);
+      transfer::copy_head({source, from.data(), skip}, {target, to.data()}, head, tokens);
 }
 
 }  // namespace cheetah::cluster

@@ -18,6 +18,8 @@ struct KvComparison {
 // Equal: bytes as they are. Transform: the same numbers in another shard, page size, element order or dtype
 // (KvTransform). Refuse: another model or shape, or something nobody has written a transform for.
 KvComparison match_kv(const KvDescriptor& from, const KvDescriptor& to);
+// The same for one worker that sends all by itself: refused too where its shard lacks heads of the other's.
+KvComparison match_sender(const KvDescriptor& from, const KvDescriptor& to);
 
 // What travels when numbers are made smaller for the way: the same pages with another dtype. Throws Error for
 // a dtype that a cache cannot have.
@@ -29,6 +31,7 @@ struct HeadRange {
   bool operator==(const HeadRange&) const = default;
 };
 HeadRange heads_of_rank(int32_t num_kv_heads, int32_t tp_rank, int32_t tp_size);
+bool keeps_all_heads_of(const KvDescriptor& shard, const KvDescriptor& other);
 
 // One piece of a change from tp_src to tp_dst shards: these heads of the model, from a source rank to a
 // destination rank. Every head of every destination rank comes from exactly one piece; where several source
@@ -40,17 +43,20 @@ struct ReshardPiece {
 };
 std::vector<ReshardPiece> plan_reshard(int32_t num_kv_heads, int32_t tp_src, int32_t tp_dst);
 
-// Copies pages of one shard into pages of another: the heads that plan_reshard() gives this pair, in the
-// destination's order, page size and dtype. Numbers of the same dtype stay the same bits.
+// Copies pages of one shard into pages of another: all heads wanted where the source keeps them, else those
+// that plan_reshard() gives this pair, in the destination's order, page size and dtype. Numbers of the same
+// dtype stay the same bits.
 class KvTransform {
  public:
   KvTransform(const KvDescriptor& from, const KvDescriptor& to);  // throws Error with match_kv()'s sentence
 
-  // Bytes of `tokens` on either side, all groups of layers; whole pages on both.
+  // Bytes of `tokens` on either side, all groups of layers, in whole pages.
   int64_t from_bytes(int64_t tokens) const;
   int64_t to_bytes(int64_t tokens) const;
-  // Pages one after another from the same first token. Heads of other ranks are left as they are in `to`.
-  void apply(std::span<const std::byte> from, std::span<std::byte> to, int64_t tokens) const;
+  // Pages one after another. `to` holds `tokens` in whole pages; `from` begins `skip` tokens earlier, less
+  // than a page of it. Heads of other ranks are left as they are in `to`.
+  void apply(std::span<const std::byte> from, std::span<std::byte> to, int64_t tokens,
+             int64_t skip = 0) const;
 
  private:
   KvDescriptor from_, to_;

@@ -52,33 +52,60 @@ void store_row(DType dtype, const float* row, const KvPageLayout::Rows& rows, st
   for (int64_t i = 0; i < rows.dim; ++i) store_number(dtype, row[i], at + i * rows.dim_stride);
 }
 
-// Numbers of one dtype keep their bits, whatever their order.
-void move_row(DType dtype, const std::byte* from, const KvPageLayout::Rows& source, std::byte* to,
+// A stretch of tokens that lies in one page on either side.
+struct Run {
+  const std::byte* from;
+  std::byte* to;
+  int64_t tokens;
+};
+
+template <class Number>
+void transpose(const Run& run, const KvPageLayout::Rows& source, const KvPageLayout::Rows& target) {
+  for (int64_t token = 0; token < run.tokens; ++token)
+    for (int64_t i = 0; i < source.dim; ++i)
+      std::memcpy(run.to + token * target.token_stride + i * target.dim_stride,
+                  run.from + token * source.token_stride + i * source.dim_stride, sizeof(Number));
+}
+
+// Numbers of one dtype keep their bits, whatever their order. Rows with a scale never lie by dimension.
+void move_run(DType dtype, const Run& run, const KvPageLayout::Rows& source,
               const KvPageLayout::Rows& target) {
+  const auto number = static_cast<size_t>(row_bytes(dtype, 1));
+  const auto tokens = static_cast<size_t>(run.tokens);
   if (source.contiguous() && target.contiguous()) {
-    std::memcpy(to, from, static_cast<size_t>(cache_row_bytes(dtype, source.dim)));
-    return;
+    std::memcpy(run.to, run.from, static_cast<size_t>(source.token_stride) * tokens);
+  } else if (!source.contiguous() && !target.contiguous()) {
+    for (int64_t i = 0; i < source.dim; ++i)
+      std::memcpy(run.to + i * target.dim_stride, run.from + i * source.dim_stride, number * tokens);
+  } else {
+    number == 4 ? transpose<uint32_t>(run, source, target) : transpose<uint16_t>(run, source, target);
   }
-  const auto bytes = static_cast<size_t>(row_bytes(dtype, 1));
-  for (int64_t i = 0; i < source.dim; ++i)
-    std::memcpy(to + i * target.dim_stride, from + i * source.dim_stride, bytes);
+}
+
+void convert_run(DType in, DType out, const Run& run, const KvPageLayout::Rows& source,
+                 const KvPageLayout::Rows& target) {
+  std::vector<float> numbers(static_cast<size_t>(source.dim));
+  for (int64_t token = 0; token < run.tokens; ++token) {
+    load_row(in, run.from + token * source.token_stride, source, numbers.data());
+    store_row(out, numbers.data(), target, run.to + token * target.token_stride);
+  }
 }
 
 void copy_rows(const SourcePages& from, const KvPageLayout::Rows& source, const TargetPages& to,
                const KvPageLayout::Rows& target, int64_t tokens) {
-  const DType in = from.layout.dtype(), out = to.layout.dtype();
-  std::vector<float> numbers(static_cast<size_t>(source.dim));
-  for (int64_t token = 0; token < tokens; ++token) {
-    const std::byte* row = from.data + from.layout.place_of(token) * from.layout.place_bytes() +
-                           source.offset + from.layout.in_place(token) * source.token_stride;
-    std::byte* place = to.data + to.layout.place_of(token) * to.layout.place_bytes() + target.offset +
-                       to.layout.in_place(token) * target.token_stride;
-    if (in == out) {
-      move_row(in, row, source, place, target);
-    } else {
-      load_row(in, row, source, numbers.data());
-      store_row(out, numbers.data(), target, place);
-    }
+  const KvPageLayout &in = from.layout, &out = to.layout;
+  for (int64_t done = 0; done < tokens;) {
+    const int64_t there = from.skip + done;
+    const Run run{.from = from.data + in.place_of(there) * in.place_bytes() + source.offset +
+                          in.in_place(there) * source.token_stride,
+                  .to = to.data + out.place_of(done) * out.place_bytes() + target.offset +
+                        out.in_place(done) * target.token_stride,
+                  .tokens = std::min({tokens - done, in.left_in_place(there), out.left_in_place(done)})};
+    if (in.dtype() == out.dtype())
+      move_run(in.dtype(), run, source, target);
+    else
+      convert_run(in.dtype(), out.dtype(), run, source, target);
+    done += run.tokens;
   }
 }
 

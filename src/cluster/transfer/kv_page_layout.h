@@ -32,6 +32,7 @@ class KvPageLayout {
   Rows values(int64_t layer, int32_t head) const;  // dim 0: none
   int64_t place_of(int64_t token) const { return token / page_tokens_; }
   int64_t in_place(int64_t token) const { return token % page_tokens_; }
+  int64_t left_in_place(int64_t token) const { return page_tokens_ - in_place(token); }
 
  private:
   DType dtype_;
@@ -44,12 +45,13 @@ class KvPageLayout {
 struct SourcePages {
   const KvPageLayout& layout;
   const std::byte* data;
+  int64_t skip = 0;  // tokens of the first page that are left out
 };
 struct TargetPages {
   const KvPageLayout& layout;
   std::byte* data;
 };
-// All layers of one head of the model, tokens [0, tokens).
+// All layers of one head of the model, `tokens` of them.
 void copy_head(const SourcePages& from, const TargetPages& to, int32_t head, int64_t tokens);
 
 }  // namespace cheetah::cluster::transfer

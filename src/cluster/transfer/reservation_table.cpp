@@ -50,6 +50,17 @@ void ReservationTable::release(ReservationId id) {
   if (const auto at = entries_.find(id); at != entries_.end()) at->second.released = true;
 }
 
+void ReservationTable::hold(ReservationId id) {
+  if (const auto at = entries_.find(id); at != entries_.end()) ++at->second.holds;
+}
+
+void ReservationTable::let_go(ReservationId id) {
+  const auto at = entries_.find(id);
+  if (at == entries_.end()) return;
+  CHEETAH_ASSERT(at->second.holds > 0, "a reservation is let go as often as it is held");
+  --at->second.holds;
+}
+
 std::optional<TransferEvent> ReservationTable::landed(const SlabLanded& slab, Time now) {
   const auto at = by_slot_.find({slab.notice.slot, slab.notice.generation});
   if (at == by_slot_.end()) return std::nullopt;
@@ -73,7 +84,7 @@ std::string ReservationTable::overdue(const Entry& entry, Time now) const {
   if (entry.released || entry.arrived == entry.slabs.size()) return {};
   if (now >= entry.deadline)
     return format("transfer: {} of {} slabs had arrived at the deadline", entry.arrived, entry.slabs.size());
-  if (entry.last_arrival && now - *entry.last_arrival >= stall_)
+  if (entry.last_arrival && now >= *entry.last_arrival + stall_)  // `now` may be Time::min(): no difference
     return format("transfer: stalled after {} of {} slabs", entry.arrived, entry.slabs.size());
   return {};
 }
@@ -85,7 +96,7 @@ void ReservationTable::collect(Time now, std::vector<TransferEvent>& out) {
       entry.released = true;
       out.emplace_back(ReservationStalled{id, entry.owner, std::move(why)});
     }
-    if (!entry.released) {
+    if (!entry.released || entry.holds > 0) {
       ++at;
       continue;
     }

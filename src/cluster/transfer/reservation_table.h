@@ -16,6 +16,9 @@ class ReservationTable {
   std::optional<std::span<const std::byte>> slab(ReservationId id, uint32_t index) const;
   // True when the reservation is free at once; else it is in quarantine and collect() frees it.
   void release(ReservationId id);
+  // Its slots are read: collect() leaves them alone until everybody has let go.
+  void hold(ReservationId id);
+  void let_go(ReservationId id);
   // A landed slab, good or not; nullopt when it belongs to no reservation any more.
   std::optional<TransferEvent> landed(const SlabLanded& slab, Time now);
   // Releases what is overdue and frees what is no longer held; appends what the owner should hear.
@@ -42,6 +45,7 @@ class ReservationTable {
     std::optional<Time> last_arrival = {};
     std::vector<Slab> slabs = {};
     uint32_t arrived = 0;
+    int holds = 0;
     bool released = false;
   };
   std::string overdue(const Entry& entry, Time now) const;

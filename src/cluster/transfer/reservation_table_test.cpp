@@ -52,6 +52,39 @@ TEST(ReservationTable, ADamagedSlabDoesNotCountAndItsSlotTakesAnother) {
   EXPECT_TRUE(std::ranges::equal(*bench.table.slab(reserved->id, 1), bytes));
 }
 
+TEST(ReservationTable, OneThatIsBeingFilledIsNotDisturbedByCollectingForAnother) {
+  Bench bench;
+  bench.now += std::chrono::hours(1);
+  const auto reserved = bench.table.reserve(kKey, 2, bench.now + std::chrono::hours(1));
+  const auto bytes = pattern_bytes(3000, 1);
+  bench.table.landed(bench.land(Bench::slot_of(*reserved, 0), bytes, checksum(bytes)), bench.now);
+  std::vector<TransferEvent> events;
+  bench.table.collect(Time::min(), events);  // as an agent does when no time has passed that it knows of
+  EXPECT_TRUE(events.empty());
+  EXPECT_TRUE(bench.table.slab(reserved->id, 0));
+}
+
+TEST(ReservationTable, WhatSomebodyReadsIsNotGivenAwayWhateverHappens) {
+  Bench bench;
+  const auto reserved = bench.table.reserve(kKey, 6, bench.now + std::chrono::seconds(1));
+  const auto bytes = pattern_bytes(3000, 1);
+  bench.table.landed(bench.land(Bench::slot_of(*reserved, 0), bytes, checksum(bytes)), bench.now);
+  const auto slab = *bench.table.slab(reserved->id, 0);
+  bench.table.hold(reserved->id);
+  std::vector<TransferEvent> events;
+  bench.table.collect(bench.now + std::chrono::hours(1), events);  // long overdue
+  bench.table.release(reserved->id);
+  bench.table.collect(bench.now, events);
+  EXPECT_EQ(bench.table.free_slots(), 0);
+  EXPECT_FALSE(bench.table.reserve(kKey, 1, bench.now));
+  EXPECT_TRUE(std::ranges::equal(slab, bytes));
+  bench.table.let_go(reserved->id);
+  bench.table.collect(bench.now, events);
+  EXPECT_EQ(bench.table.free_slots(), 6);
+  EXPECT_TRUE(std::holds_alternative<ReservationFreed>(events.back()));
+  bench.table.check_invariants();
+}
+
 TEST(ReservationTable, AHeldSlotStaysInQuarantineAndTheOthersAreFree) {
   Bench bench;
   const auto reserved = bench.table.reserve(kKey, 3, bench.now + std::chrono::hours(1));

@@ -13,7 +13,7 @@ inline constexpr int64_t kMinSlabTokens = 128;
 // Little-endian, as it lies at a slab's beginning.
 struct SlabHeader {
   static constexpr uint32_t kMagic = 0x42414C53;  // "SLAB"
-  static constexpr uint16_t kVersion = 1;
+  static constexpr uint16_t kVersion = 2;
   uint32_t magic = kMagic;
   uint16_t version = kVersion;
   uint16_t header_bytes = sizeof(SlabHeader);
@@ -24,7 +24,9 @@ struct SlabHeader {
   int32_t page_tokens = 0;
   int32_t num_pages = 0;
   int64_t page_bytes = 0;
-  uint8_t reserved[16] = {};
+  char dtype[8] = {};  // of the numbers as they travel
+  uint16_t tp_rank = 0, tp_size = 1;
+  uint8_t reserved[4] = {};
 };
 static_assert(sizeof(SlabHeader) == 64);
 

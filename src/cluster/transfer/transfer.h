@@ -164,6 +164,9 @@ class TransferAgent {
   // (quarantine). ReservationFreed follows. The same thing under two names; both may be called twice.
   virtual void release(ReservationId id) = 0;
   void cancel(ReservationId id) { release(id); }
+  // Somebody reads its slabs: whatever happens to it, its slots are not used again until let go.
+  virtual void hold(ReservationId id) = 0;
+  virtual void let_go(ReservationId id) = 0;
 
   virtual TransferId push(const Push& push) = 0;
   // Lets peers pull these slabs until unexport(). What is returned is for them.
