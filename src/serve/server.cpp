@@ -171,6 +171,7 @@ void Server::drain(std::chrono::milliseconds limit) {
 
 void Server::stop() { state_->stop(); }
 
+TraceExporter* Server::traces() { return state_->traces.get(); }
 const ServerCounters& Server::counters() const { return state_->shared.counters; }
 
 }  // namespace cheetah

@@ -11,6 +11,8 @@
 
 namespace cheetah {
 
+class TraceExporter;  // serve/trace_exporter.h
+
 class Server {
  public:
   // Binds the port and answers at once; generation is refused with 503 until serve().
@@ -28,6 +30,7 @@ class Server {
   void stop();
 
   const ServerCounters& counters() const;
+  TraceExporter* traces();  // for those who work for its calls; nullptr: no traces are wanted
 
  private:
   struct State;

@@ -63,18 +63,29 @@ Json attributes(const TraceRecord& record, const TraceResource& resource) {
   return list;
 }
 
-Json phase_span(const TraceRecord& record, const TracePhase& phase, const std::string& parent) {
+Json inner_span(const TraceSpan& span) {
   constexpr int kInternal = 1;
   Json list = Json::array();
-  if (!phase.worker.empty()) list.push_back(text("cheetah.worker", phase.worker));
-  return {{"traceId", record.context.trace_id},
-          {"spanId", random_hex(8)},
-          {"parentSpanId", parent},
-          {"name", phase.name},
+  if (!span.worker.empty()) list.push_back(text("cheetah.worker", span.worker));
+  for (const auto& [name, value] : span.numbers) list.push_back(integer("cheetah." + name, value));
+  return {{"traceId", span.context.trace_id},
+          {"spanId", span.span_id},
+          {"parentSpanId", span.context.parent_id},
+          {"name", span.name},
           {"kind", kInternal},
-          {"startTimeUnixNano", std::to_string(phase.start_unix_ns)},
-          {"endTimeUnixNano", std::to_string(phase.end_unix_ns)},
+          {"startTimeUnixNano", std::to_string(span.start_unix_ns)},
+          {"endTimeUnixNano", std::to_string(span.end_unix_ns)},
           {"attributes", std::move(list)}};
+}
+
+TraceSpan span_of(const TraceRecord& record, const TracePhase& phase, const std::string& parent) {
+  return {.context = {record.context.trace_id, parent},
+          .span_id = random_hex(8),
+          .name = phase.name,
+          .worker = phase.worker,
+          .start_unix_ns = phase.start_unix_ns,
+          .end_unix_ns = phase.end_unix_ns,
+          .numbers = {}};
 }
 
 Json span(const TraceRecord& record, const TraceResource& resource, const std::string& span_id) {
@@ -128,13 +139,18 @@ std::optional<TraceContext> parse_traceparent(std::string_view header) {
   return TraceContext{std::string(trace), std::string(parent), sampled};
 }
 
-std::string otlp_body(const std::vector<TraceRecord>& records, const TraceResource& resource) {
+std::string otlp_body(const std::vector<TraceItem>& items, const TraceResource& resource) {
   Json spans = Json::array();
-  for (const TraceRecord& record : records) {
+  for (const TraceItem& item : items) {
+    if (const auto* inner = std::get_if<TraceSpan>(&item)) {
+      spans.push_back(inner_span(*inner));
+      continue;
+    }
+    const TraceRecord& record = std::get<TraceRecord>(item);
     const std::string id = record.span_id.empty() ? random_hex(8) : record.span_id;
     spans.push_back(span(record, resource, id));
     for (const TracePhase& phase : record.phases)
-      if (phase.duration_ns > 0) spans.push_back(phase_span(record, phase, id));
+      if (phase.duration_ns > 0) spans.push_back(inner_span(span_of(record, phase, id)));
   }
   const Json about = Json::array(
       {text("service.name", resource.service_name), text("service.version", resource.service_version)});

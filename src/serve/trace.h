@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/json.h"
@@ -54,6 +56,16 @@ struct TraceRecord {
   std::vector<TracePhase> phases;                                       // spans below this one
 };
 
+// A span of somebody who works for a call: a worker of a cluster.
+struct TraceSpan {
+  TraceContext context;
+  std::string span_id, name;
+  std::string worker;
+  int64_t start_unix_ns = 0, end_unix_ns = 0;
+  std::vector<std::pair<std::string, int64_t>> numbers;  // attributes, below "cheetah."
+};
+using TraceItem = std::variant<TraceRecord, TraceSpan>;
+
 struct TraceResource {
   std::string service_name = "cheetah";
   std::string service_version;
@@ -62,6 +74,6 @@ struct TraceResource {
 };
 
 // The body of an OTLP/HTTP export in JSON.
-std::string otlp_body(const std::vector<TraceRecord>& records, const TraceResource& resource);
+std::string otlp_body(const std::vector<TraceItem>& items, const TraceResource& resource);
 
 }  // namespace cheetah

@@ -74,7 +74,7 @@ struct TraceExporter::State {
   }
 
   void loop() {
-    std::vector<TraceRecord> batch;
+    std::vector<TraceItem> batch;
     for (bool open = true; open;) {
       box.wait();
       if (!box.closed()) std::this_thread::sleep_for(kGather);
@@ -84,7 +84,7 @@ struct TraceExporter::State {
     }
   }
 
-  void send(const std::vector<TraceRecord>& batch, Clock::duration limit) {
+  void send(const std::vector<TraceItem>& batch, Clock::duration limit) {
     const auto count = std::ssize(batch);
     waiting -= count;
     const std::string problem = post(endpoint, otlp_body(batch, resource), limit);
@@ -98,7 +98,7 @@ struct TraceExporter::State {
   OtlpEndpoint endpoint;
   TraceResource resource;
   EventLog& log;
-  Mailbox<TraceRecord> box;
+  Mailbox<TraceItem> box;
   std::atomic<int64_t> waiting = 0, sent = 0, lost = 0;
   Clock::time_point next_complaint{};
   std::thread thread;  // last: everything above is ready when it starts
@@ -108,13 +108,13 @@ TraceExporter::TraceExporter(const OtlpEndpoint& endpoint, const TraceResource& 
     : state_(std::make_unique<State>(endpoint, resource, log)) {}
 TraceExporter::~TraceExporter() = default;
 
-void TraceExporter::add(TraceRecord record) {
+void TraceExporter::add(TraceItem item) {
   if (++state_->waiting > kMaxWaiting) {
     --state_->waiting;
     ++state_->lost;
     return;
   }
-  state_->box.post(std::move(record));
+  state_->box.post(std::move(item));
 }
 
 int64_t TraceExporter::num_sent() const { return state_->sent; }

@@ -22,7 +22,7 @@ class TraceExporter {
   TraceExporter(const OtlpEndpoint& endpoint, const TraceResource& resource, EventLog& log);
   ~TraceExporter();  // sends what is left, for two seconds at most
 
-  void add(TraceRecord record);  // any thread
+  void add(TraceItem item);  // any thread
   int64_t num_sent() const;
   int64_t num_lost() const;  // the queue was full, or the collector did not take them
 

@@ -57,6 +57,25 @@ TEST(Otlp, SaysWhatACallWas) {
   EXPECT_EQ(attributes["http.response.status_code"]["intValue"], "200");
 }
 
+TEST(Otlp, SaysWhatAWorkerDidForACall) {
+  const TraceSpan span{.context = {"0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"},
+                       .span_id = "00000000000000aa",
+                       .name = "send slab",
+                       .worker = "prefill-0",
+                       .start_unix_ns = 5,
+                       .end_unix_ns = 7,
+                       .numbers = {{"first_token", 128}}};
+  const Json body = Json::parse(otlp_body({span}, {}));
+  const Json& told = body["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+  EXPECT_EQ(told["traceId"], span.context.trace_id);
+  EXPECT_EQ(told["parentSpanId"], span.context.parent_id);
+  EXPECT_EQ(told["spanId"], span.span_id);
+  EXPECT_EQ(told["name"], "send slab");
+  EXPECT_EQ(told["attributes"][0]["value"]["stringValue"], "prefill-0");
+  EXPECT_EQ(told["attributes"][1]["key"], "cheetah.first_token");
+  EXPECT_EQ(told["attributes"][1]["value"]["intValue"], "128");
+}
+
 TEST(Otlp, ReadsEndpoints) {
   const OtlpEndpoint plain = parse_otlp_endpoint("http://collector");
   EXPECT_EQ(plain.host + " " + plain.port + " " + plain.path, "collector 4318 /v1/traces");

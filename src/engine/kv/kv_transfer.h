@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/kv/page_list.h"
 #include "engine/request.h"
 
 namespace cheetah {
