@@ -93,6 +93,13 @@ struct RequestTimes {  // the waterfall
   EngineTime arrived, scheduled, first_token, finished;
 };
 
+// Some pages of a prompt on their way between two workers of a cluster: times since the request came to the
+// one that decodes it.
+struct SlabOnItsWay {
+  int64_t first_token = 0, num_tokens = 0;
+  std::chrono::microseconds posted{}, landed{}, imported{};
+};
+
 // Where the time of a request went that a cluster answered, and who answered it.
 struct ClusterTimes {
   std::chrono::microseconds queued{};    // for space, a prefill worker, the engine
@@ -103,6 +110,9 @@ struct ClusterTimes {
   int64_t attempts = 0;
   std::string prefill_worker{}, decode_worker{};           // "": none
   std::optional<std::chrono::microseconds> retry_after{};  // of a refusal
+  std::chrono::microseconds computed{};                    // since the request came, by the prefill worker
+  int64_t slabs_hidden = 0;                                // posted while the prompt was still being computed
+  std::vector<SlabOnItsWay> slabs{};
 };
 
 // One message about one choice of a request. The last of a choice has `finish`; the last of a request has

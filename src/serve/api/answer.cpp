@@ -20,12 +20,19 @@ double milliseconds(std::chrono::microseconds time) { return static_cast<double>
 
 // The waterfall of a request that several workers answered.
 std::string cluster_json(const ClusterTimes& times) {
+  std::string slabs;
+  for (const SlabOnItsWay& slab : times.slabs)
+    slabs += format(
+        R"({}{{"first_token":{},"tokens":{},"posted_ms":{:.3f},"landed_ms":{:.3f},"imported_ms":{:.3f}}})",
+        slabs.empty() ? "" : ",", slab.first_token, slab.num_tokens, milliseconds(slab.posted),
+        milliseconds(slab.landed), milliseconds(slab.imported));
   return format(
       R"(,"cluster":{{"queue_ms":{:.3f},"prefill_ms":{:.3f},"transfer_ms":{:.3f},"decode_ms":{:.3f},)"
-      R"("remote_tokens":{},"attempts":{},"prefill_worker":{},"decode_worker":{}}})",
+      R"("remote_tokens":{},"attempts":{},"prefill_worker":{},"decode_worker":{},)"
+      R"("computed_ms":{:.3f},"slabs_hidden":{},"slabs":[{}]}})",
       milliseconds(times.queued), milliseconds(times.prefill), milliseconds(times.transfer),
       milliseconds(times.decode), times.remote_tokens, times.attempts, json_string(times.prefill_worker),
-      json_string(times.decode_worker));
+      json_string(times.decode_worker), milliseconds(times.computed), times.slabs_hidden, slabs);
 }
 
 // A special token has a name but adds nothing to the text: its bytes are null.
