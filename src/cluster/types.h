@@ -32,8 +32,8 @@ struct RequestKey {
 enum class Role : uint8_t { kRouter, kPrefill, kDecode, kBoth };
 enum class WorkerState : uint8_t { kStarting, kReady, kDraining };
 
-// What a worker's pages look like. Pages move as they are only between equal ones; where only the shard or
-// the dtype differs they are transformed, otherwise refused.
+// What a worker's pages look like. Pages move as they are only between equal ones; where only the shard, the
+// dtype, the order or the page size differs they are transformed, otherwise refused.
 struct KvDescriptor {
   std::string model;  // digest of the weights and the tokenizer
   std::string dtype;  // of keys and values
@@ -74,6 +74,7 @@ struct WorkerLoad {
   double prefill_us_per_token = 0;          // moving averages; 0: not known yet
   double decode_step_us = 0;                // of one step at the present batch
   double bandwidth_share = 0;               // of the memory's, in use; 0..1
+  double transfer_bytes_per_s = 0;          // at which its pages reach others; 0: none has yet
 };
 
 }  // namespace cheetah::cluster

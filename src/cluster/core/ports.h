@@ -15,6 +15,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -35,6 +36,10 @@ struct PeerUp {
 };
 struct PeerDown {
   WorkerId peer{};
+};
+struct PeerPressed {  // it takes messages more slowly than they are sent, or has caught up
+  WorkerId peer{};
+  bool pressed = true;
 };
 // What the registry has, and what changes. While it cannot be reached nothing is said: the last known map
 // stays.
@@ -167,6 +172,7 @@ struct SlabImported {  // answers ImportSlab
   uint32_t index = 0;
   bool imported = false;  // false: bad checksum, or the cache would not take it
   std::string why{};
+  Time landed{};  // all there and checked; Time{}: not known
 };
 struct ReservationFenced {  // answers FenceReservation: whatever the peer wrote, it writes no more
   ReservationId reservation{};
@@ -203,8 +209,8 @@ struct LoadMeasured {  // a few times a second; goes out as Heartbeat
   WorkerLoad load{};
 };
 
-using WorkerInput = std::variant<PeerMessage, PeerUp, PeerDown, RegistrySnapshot, RegistryPut, RegistryGone,
-                                 Tick, EngineEvent, CacheLooked, SpaceReserved, SlabImported,
+using WorkerInput = std::variant<PeerMessage, PeerUp, PeerDown, PeerPressed, RegistrySnapshot, RegistryPut,
+                                 RegistryGone, Tick, EngineEvent, CacheLooked, SpaceReserved, SlabImported,
                                  ReservationFenced, ExportProgress, SlabSent, WritesFenced, JobDelivered,
                                  QueueUp, QueueDown, DrainRequested, WarmedUp, LoadMeasured>;
 
@@ -240,6 +246,7 @@ struct ImportSlab {  // check the sum, then put the pages into the prefix cache 
   SlabPosted slab{};
   std::vector<int32_t> tokens{};  // from the prompt's beginning to the end of the slab
   std::string salt{};
+  int64_t end_token = 0;  // of the text that its pages were computed in
 };
 struct Unpin {  // the request has been admitted, or is gone: its imported pages are ordinary cached ones
   RequestKey key{};
@@ -282,7 +289,7 @@ struct PostSlab {
   WorkerId to{};
   ReservationId reservation{};
   std::string memory{};
-  KvDescriptor kv{};  // of the receiver
+  KvDescriptor kv{};  // what shall arrive there
   uint32_t index = 0;
   int64_t first_token = 0, num_tokens = 0;
 };
@@ -296,11 +303,20 @@ struct WarmUp {
   Role role{};
 };
 struct Drained {};  // nothing left: the process may end
+// A stretch of a request's time, for its trace. Its id follows from the request's key.
+struct RecordSpan {
+  std::string parent{};  // W3C traceparent
+  uint64_t id = 0;
+  std::string name{};
+  Time begin{}, end{};
+  std::vector<std::pair<std::string, int64_t>> numbers{};  // what there is to say of it
+};
 
-using WorkerOutput = std::variant<SendMessage, Count, LogDecision, EngineSubmit, EngineCancel, EnginePause,
-                                  LookUpCache, ReserveSpace, ImportSlab, Unpin, Quarantine, FenceReservation,
-                                  FreeReservation, PushJob, AckJob, NackJob, ExtendJob, StartExport,
-                                  ReleaseExport, PostSlab, FenceWrites, Announce, WarmUp, Drained>;
+using WorkerOutput =
+    std::variant<SendMessage, Count, LogDecision, EngineSubmit, EngineCancel, EnginePause, LookUpCache,
+                 ReserveSpace, ImportSlab, Unpin, Quarantine, FenceReservation, FreeReservation, PushJob,
+                 AckJob, NackJob, ExtendJob, StartExport, ReleaseExport, PostSlab, FenceWrites, Announce,
+                 WarmUp, Drained, RecordSpan>;
 
 // A uid nobody else draws: `router` is random and `counter` counts its requests.
 RequestUid make_uid(WorkerId router, uint64_t counter);

@@ -64,7 +64,7 @@ std::string WorkerCore::describe() const {
                    receiving.abandoned);
   for (const auto& [key, job] : state_->jobs)
     text += format("job {:016x}.{} stage={} posted={} answered={}\n", static_cast<uint64_t>(key.uid),
-                   static_cast<uint32_t>(key.attempt), static_cast<int>(job->stage), job->num_posted,
+                   static_cast<uint32_t>(key.attempt), static_cast<int>(job->stage), job->slabs.size(),
                    job->num_answered);
   return text;
 }
@@ -86,7 +86,7 @@ void WorkerCore::check_invariants() const {
                    "a reservation has an owner or is given up");
   }
   for (const auto& [key, job] : state_->jobs)
-    CHEETAH_ASSERT(job->num_answered <= job->num_posted, "a slab is answered once");
+    CHEETAH_ASSERT(job->num_answered <= job->slabs.size(), "a slab is answered once");
 }
 
 void WorkerCore::State::say(WorkerId to, Message message) {
@@ -107,6 +107,7 @@ void WorkerCore::State::on(const PeerUp& input) {
   Peer& peer = peers[input.peer];
   peer.descriptor.id = input.peer;
   peer.linked = true;
+  peer.pressed = false;
   say(input.peer, Hello{self});
   say(input.peer, Heartbeat{.role = self.role, .state = self.state, .epoch = self.epoch, .load = load});
 }

@@ -32,14 +32,16 @@ enum class RequestState : uint8_t {
 const char* state_name(RequestState state);
 
 struct WorkerConfig {
-  WorkerDescriptor descriptor;     // its id, role and pages
-  int64_t slab_tokens = 128;       // at least so many in one transfer
-  int64_t min_remote_tokens = 64;  // fewer are computed here whatever the router says
-  int max_jobs = 2;                // prefill jobs at once
-  int max_reservations = 16;       // requests that wait for pages at once
+  WorkerDescriptor descriptor;       // its id, role and pages
+  std::optional<KvDescriptor> wire;  // as what pages shall come; nullopt: as it keeps them
+  int64_t slab_tokens = 128;         // at least so many in one transfer
+  int64_t min_remote_tokens = 64;    // fewer are computed here whatever the router says
+  int max_jobs = 2;                  // prefill jobs at once
+  int max_reservations = 16;         // requests that wait for pages at once
   Duration space_wait = std::chrono::milliseconds(200);
-  Duration claim_wait = std::chrono::seconds(2);   // a job nobody claims in this time is computed here
-  Duration stall_limit = std::chrono::seconds(3);  // a claimed job without news for so long is given up
+  Duration claim_wait = std::chrono::seconds(2);      // a job nobody claims in this time is computed here
+  Duration stall_limit = std::chrono::seconds(3);     // a claimed job without news for so long is given up
+  Duration prefill_limit = std::chrono::seconds(60);  // and whatever its news one that takes longer
   Duration claim_answer_wait = std::chrono::seconds(1);
   Duration extend_every = std::chrono::seconds(5);  // less than half of the queue's visibility time
   Duration fence_after = std::chrono::seconds(1);   // a writer that does not say it stopped is fenced off

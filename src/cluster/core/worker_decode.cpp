@@ -6,14 +6,6 @@
 #include "cluster/core/worker_state.h"
 
 namespace cheetah::cluster {
-namespace {
-
-Microseconds micros(Duration duration) {
-  return std::chrono::duration_cast<Microseconds>(std::max(duration, Duration{}));
-}
-
-}  // namespace
-
 // A request ends once: its newest attempt is remembered, so that what comes late or twice cannot start it
 // again.
 void WorkerCore::State::remember(RequestKey key) {
@@ -92,6 +84,7 @@ void WorkerCore::State::submit(Serving& serving) {
   submit.resume = std::move(serving.generate.resume);
   submit.request.deadline = serving.deadline;
   want(std::move(submit));
+  pause_or_go_on(serving);
 }
 
 // From a router about a request, or from a decode worker about a job, which wants to hear that the writing
@@ -109,7 +102,22 @@ void WorkerCore::State::on_message(WorkerId from, const Cancel& message) {
 void WorkerCore::State::on_message(WorkerId from, const Pause& message) {
   const auto serving = servings.find(message.key);
   if (serving == servings.end() || serving->second->router != from || serving->second->cancelled) return;
-  want(EnginePause{message.key, message.paused});
+  serving->second->asked_to_pause = message.paused;
+  pause_or_go_on(*serving->second);
+}
+
+// A router that does not keep up gets no more from its requests until it has: its link would be cut.
+void WorkerCore::State::on(const PeerPressed& input) {
+  peers[input.peer].pressed = input.pressed;
+  for (const auto& [key, serving] : servings)
+    if (serving->router == input.peer) pause_or_go_on(*serving);
+}
+
+void WorkerCore::State::pause_or_go_on(Serving& serving) {
+  const auto peer = peers.find(serving.router);
+  const bool wanted = serving.asked_to_pause || (peer != peers.end() && peer->second.pressed);
+  if (!serving.submitted || serving.cancelled || std::exchange(serving.paused, wanted) == wanted) return;
+  want(EnginePause{serving.generate.key, wanted});
 }
 
 void WorkerCore::State::on_message(WorkerId from, const Probe& message) {
@@ -172,6 +180,7 @@ void WorkerCore::State::stop_serving(RequestKey key) {
 
 void WorkerCore::State::forget(RequestKey key) {
   const auto serving = servings.find(key);
+  record_answer(*serving->second);
   if (serving->second->pinned) want(Unpin{key});
   serving_timers.clear(key);
   servings.erase(serving);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cluster/core/worker_state.h"
+#include "cluster/transfer/kv_compat.h"
 
 namespace cheetah::cluster {
 
@@ -32,8 +33,25 @@ void WorkerCore::State::on_message(WorkerId from, PrefillJob& message) {
   take_job(std::move(message), {});
 }
 
+// Its own whole pages that are whole ones there too.
+int64_t WorkerCore::State::reach(const PrefillJob& job) const {
+  const int64_t mine = std::max(1, self.kv.page_tokens), theirs = std::max(1, job.kv.page_tokens);
+  const int64_t whole = std::max(job.first_token, job.end_token / mine * mine);
+  return job.first_token + (whole - job.first_token) / theirs * theirs;
+}
+
+// Whoever asked computes it itself, at once.
+void WorkerCore::State::refuse_job(const PrefillJob& job, std::optional<DeliveryId> delivery,
+                                   const std::string& why) {
+  log(job.key, "job refused", why);
+  say(job.reply_to, PrefillFailed{job.key, job.reservation, why});
+  if (delivery) want(AckJob{*delivery});
+}
+
 void WorkerCore::State::take_job(PrefillJob job, std::optional<DeliveryId> delivery) {
   const RequestKey key = job.key;
+  if (const KvComparison match = match_sender(self.kv, job.kv); match.verdict == KvCompatibility::kRefuse)
+    return refuse_job(job, delivery, match.why);
   auto owned = std::make_unique<Prefilling>();
   Prefilling& work = *owned;
   work.received = now;
@@ -41,9 +59,10 @@ void WorkerCore::State::take_job(PrefillJob job, std::optional<DeliveryId> deliv
   work.next_extend = now + config.extend_every;
   work.claim_until = now + config.claim_answer_wait;
   work.delivery = delivery;
+  work.end_token = reach(job);
   work.job = std::move(job);
   jobs.emplace(key, std::move(owned));
-  say(work.job.reply_to, Claimed{key, work.job.reservation});
+  say(work.job.reply_to, Claimed{key, work.job.reservation, work.end_token});
   schedule_job(work);
 }
 
@@ -63,13 +82,18 @@ void WorkerCore::State::on_message(WorkerId from, const ClaimAnswer& message) {
   if (page <= 0 || job.slab_tokens <= 0 || job.end_token <= job.first_token)
     return stop_job(message.key, PrefillFailed{message.key, job.reservation, "the job makes no sense"});
   work.stage = Prefilling::Stage::kRunning;
-  work.exporting = true;
   work.started = now;
+  if (work.end_token <= job.first_token) {  // less than a page of ours: nothing to send
+    work.computed = now;
+    return finish_job_if_done(message.key);
+  }
+  work.exporting = true;
   schedule_job(work);
+  std::vector<int32_t> tokens(job.tokens.begin(), job.tokens.begin() + work.end_token);
   want(StartExport{.key = message.key,
-                   .tokens = job.tokens,
+                   .tokens = std::move(tokens),
                    .salt = job.salt,
-                   .end_token = job.end_token,
+                   .end_token = work.end_token,
                    .priority = job.priority,
                    .deadline = work.deadline});
 }
@@ -80,17 +104,22 @@ void WorkerCore::State::on(const ExportProgress& input) {
   Prefilling& work = *found->second;
   if (input.failed) return stop_job(input.key, PrefillFailed{input.key, work.job.reservation, input.why});
   const PrefillJob& job = work.job;
-  work.computed = input.finished;
+  if (input.finished) work.computed = now;
+  const int64_t page = self.kv.page_tokens;
   while (true) {
-    const int64_t begins = job.first_token + work.num_posted * job.slab_tokens;
-    const int64_t ends = std::min(job.end_token, begins + job.slab_tokens);
-    if (begins >= job.end_token || input.tokens_ready < ends) break;
+    const auto index = static_cast<uint32_t>(work.slabs.size());
+    const int64_t begins = job.first_token + index * job.slab_tokens;
+    const int64_t ends = std::min(work.end_token, begins + job.slab_tokens);
+    const int64_t pages_end = (ends + page - 1) / page * page;
+    if (begins >= work.end_token || input.tokens_ready < pages_end) break;
+    work.slabs.push_back({.posted = now});
+    work.num_hidden += work.computed ? 0 : 1;
     want(PostSlab{.key = input.key,
                   .to = job.reply_to,
                   .reservation = job.reservation,
                   .memory = job.memory,
                   .kv = job.kv,
-                  .index = work.num_posted++,
+                  .index = index,
                   .first_token = begins,
                   .num_tokens = ends - begins});
   }
@@ -102,6 +131,8 @@ void WorkerCore::State::on(const SlabSent& input) {
   if (found == jobs.end()) return;
   Prefilling& work = *found->second;
   ++work.num_answered;
+  Prefilling::Slab& slab = work.slabs.at(input.index);
+  slab.sent = now;
   if (work.stage != Prefilling::Stage::kRunning) return;  // WritesFenced says when all have been answered
   const PrefillJob& job = work.job;
   if (!input.sent)
@@ -112,23 +143,26 @@ void WorkerCore::State::on(const SlabSent& input) {
                                .reservation = job.reservation,
                                .index = input.index,
                                .first_token = begins,
-                               .num_tokens = std::min(job.end_token - begins, job.slab_tokens),
-                               .checksum = input.checksum});
+                               .num_tokens = std::min(work.end_token - begins, job.slab_tokens),
+                               .checksum = input.checksum,
+                               .spent = micros(now - slab.posted)});
   finish_job_if_done(input.key);
 }
 
 void WorkerCore::State::finish_job_if_done(RequestKey key) {
   const Prefilling& work = *jobs.at(key);
   const PrefillJob& job = work.job;
-  const int64_t covered = job.first_token + work.num_posted * job.slab_tokens;
-  if (!work.computed || work.num_answered < work.num_posted) return;
-  const auto micros = [](Duration duration) { return std::chrono::duration_cast<Microseconds>(duration); };
+  const auto num_slabs = static_cast<uint32_t>(work.slabs.size());
+  const int64_t covered = job.first_token + num_slabs * job.slab_tokens;
+  if (!work.computed || work.num_answered < num_slabs) return;
   say(job.reply_to, PrefillDone{.key = key,
                                 .reservation = job.reservation,
-                                .end_token = std::min(covered, job.end_token),
-                                .num_slabs = work.num_posted,
+                                .end_token = std::min(covered, work.end_token),
+                                .num_slabs = num_slabs,
                                 .queued = micros(work.started - work.received),
-                                .prefill = micros(now - work.started)});
+                                .prefill = micros(*work.computed - work.started),
+                                .since_computed = micros(now - *work.computed),
+                                .slabs_hidden = work.num_hidden});
   end_job(key);
 }
 
@@ -137,7 +171,7 @@ void WorkerCore::State::stop_job(RequestKey key, std::optional<Message> last_wor
   Prefilling& work = *jobs.at(key);
   work.last_word = std::move(last_word);  // of two reasons to stop, the later
   if (work.stage == Prefilling::Stage::kStopping) return;
-  if (work.num_answered == work.num_posted || planted.say_stopped_too_early) return end_job(key);
+  if (work.num_answered == work.slabs.size() || planted.say_stopped_too_early) return end_job(key);
   work.stage = Prefilling::Stage::kStopping;
   want(FenceWrites{key});
 }
@@ -149,6 +183,7 @@ void WorkerCore::State::on(const WritesFenced& input) {
 void WorkerCore::State::end_job(RequestKey key) {
   const auto found = jobs.find(key);
   Prefilling& work = *found->second;
+  record_job(work);
   if (work.last_word) say(work.job.reply_to, std::move(*work.last_word));
   if (work.exporting) want(ReleaseExport{key});
   if (work.delivery) want(AckJob{*work.delivery});

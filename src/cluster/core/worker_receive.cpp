@@ -44,7 +44,7 @@ void WorkerCore::State::on(const CacheLooked& input) {
   if (serving.end_token - serving.first_token < config.min_remote_tokens) return submit(serving);
   serving.state = RequestState::kWaitSpace;
   want(ReserveSpace{input.key, serving.first_token, serving.end_token, config.slab_tokens,
-                    now + config.claim_wait + config.stall_limit});
+                    now + config.claim_wait + config.prefill_limit});
 }
 
 void WorkerCore::State::on(const SpaceReserved& input) {
@@ -64,7 +64,7 @@ void WorkerCore::State::on(const SpaceReserved& input) {
 void WorkerCore::State::dispatch(Serving& serving, const std::string& memory) {
   const Generate& generate = serving.generate;
   const Time until =
-      std::min(serving.deadline.value_or(Time::max()), now + config.claim_wait + config.stall_limit);
+      std::min(serving.deadline.value_or(Time::max()), now + config.claim_wait + config.prefill_limit);
   PrefillJob job{.key = generate.key,
                  .reply_to = self.id,
                  .tokens = generate.request.prompt,
@@ -74,10 +74,10 @@ void WorkerCore::State::dispatch(Serving& serving, const std::string& memory) {
                  .slab_tokens = config.slab_tokens,
                  .reservation = *serving.reservation,
                  .memory = memory,
-                 .kv = self.kv,
+                 .kv = config.wire.value_or(self.kv),
                  .priority = generate.request.priority,
                  .time_left = std::chrono::duration_cast<Microseconds>(std::max(until - now, Duration{})),
-                 .trace = generate.trace};
+                 .trace = trace_of_answer(generate)};
   job.tokens.resize(static_cast<size_t>(serving.end_token));
   if (queue_up) {
     count(Counter::kJobsPushed);
@@ -98,11 +98,15 @@ void WorkerCore::State::on_message(WorkerId from, const Claimed& message) {
   if (found != servings.end() && found->second->reservation == message.reservation) {
     Serving& serving = *found->second;
     Receiving& receiving = receivings.at(message.reservation);
-    if (serving.state == RequestState::kQueuedRemote && !receiving.stopped) {
+    const int64_t end = message.end_token > 0 ? message.end_token : serving.end_token;
+    const bool fits = end >= serving.first_token && end <= serving.end_token &&
+                      (end - serving.first_token) % self.kv.page_tokens == 0;
+    if (serving.state == RequestState::kQueuedRemote && !receiving.stopped && fits) {
       receiving.writer = from;
+      serving.end_token = end;
       serving.state = RequestState::kPrefilling;
       serving.claimed_at = now;
-      serving.waterfall.queued = std::chrono::duration_cast<Microseconds>(now - serving.arrived);
+      serving.waterfall.queued = micros(now - serving.arrived);
       serving.waterfall.prefill_worker = from;
       serving_timers.set(message.key, now + config.stall_limit);
       count(Counter::kJobsClaimed);
@@ -130,7 +134,11 @@ void WorkerCore::State::on_message(WorkerId from, const SlabPosted& message) {
     return fall_back(*serving, "its prefill worker sent other pages than it was asked for");
   serving->state = RequestState::kTransferring;
   serving_timers.set(message.key, now + config.stall_limit);
-  serving->slabs.emplace(message.index, message);
+  if (!serving->slabs.emplace(message.index, message).second) return;
+  serving->waterfall.slabs.push_back({.first_token = message.first_token,
+                                      .num_tokens = message.num_tokens,
+                                      .posted = micros(now - message.spent - serving->arrived),
+                                      .landed = micros(now - serving->arrived)});
   import_next(*serving);
 }
 
@@ -145,8 +153,7 @@ void WorkerCore::State::import_next(Serving& serving) {
     serving.waterfall.remote_tokens = serving.imported_to - serving.first_token;
     serving.waterfall.prefill = serving.prefilled->prefill;
     serving.waterfall.transfer =
-        std::max(Microseconds{}, std::chrono::duration_cast<Microseconds>(now - serving.claimed_at) -
-                                     serving.prefilled->prefill);
+        std::max(Microseconds{}, micros(now - serving.arrived) - serving.waterfall.computed);
     abandon(serving);
     return submit(serving);
   }
@@ -157,7 +164,8 @@ void WorkerCore::State::import_next(Serving& serving) {
                   .reservation = *serving.reservation,
                   .slab = next->second,
                   .tokens = {prompt.begin(), prompt.begin() + end},
-                  .salt = serving.generate.request.cache_salt});
+                  .salt = serving.generate.request.cache_salt,
+                  .end_token = serving.end_token});
 }
 
 void WorkerCore::State::on(const SlabImported& input) {
@@ -177,11 +185,20 @@ void WorkerCore::State::on(const SlabImported& input) {
   Serving& serving = *found->second;
   if (!input.imported) return fall_back(serving, "a slab was refused: " + input.why);
   const auto slab = serving.slabs.find(input.index);
+  note_imported(serving, slab->second, input.landed);
   serving.imported_to = slab->second.first_token + slab->second.num_tokens;
   serving.slabs.erase(slab);
   serving.next_slab = input.index + 1;
   serving_timers.set(input.key, now + config.stall_limit);
   import_next(serving);
+}
+
+void WorkerCore::State::note_imported(Serving& serving, const SlabPosted& slab, Time landed) {
+  auto& slabs = serving.waterfall.slabs;
+  const auto times = std::ranges::find(slabs, slab.first_token, &SlabTimes::first_token);
+  if (times == slabs.end()) return;
+  times->imported = micros(now - serving.arrived);
+  if (landed != Time{}) times->landed = micros(landed - serving.arrived);
 }
 
 void WorkerCore::State::on_message(WorkerId from, const PrefillDone& message) {
@@ -191,6 +208,8 @@ void WorkerCore::State::on_message(WorkerId from, const PrefillDone& message) {
   Serving* serving = receiver(from, message.key, message.reservation);
   if (serving == nullptr) return settle(message.reservation);
   serving->prefilled = message;
+  serving->waterfall.computed = micros(now - message.since_computed - serving->arrived);
+  serving->waterfall.slabs_hidden = std::min<int64_t>(message.slabs_hidden, message.num_slabs);
   serving->prefilled->end_token = std::min(message.end_token, serving->end_token);
   import_next(*serving);
 }
@@ -292,7 +311,7 @@ void WorkerCore::State::space_is_free() {
   for (const auto& [key, serving] : servings)
     if (serving->state == RequestState::kWaitSpace && !serving->reservation)
       return want(ReserveSpace{key, serving->first_token, serving->end_token, config.slab_tokens,
-                               now + config.claim_wait + config.stall_limit});
+                               now + config.claim_wait + config.prefill_limit});
 }
 
 }  // namespace cheetah::cluster

@@ -1,5 +1,6 @@
 #pragma once
 // What a worker knows and does; worker_core.h is its face. Private to core/.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +13,10 @@
 
 namespace cheetah::cluster {
 
+inline Microseconds micros(Duration duration) {  // a clock of another machine may be ahead
+  return std::chrono::duration_cast<Microseconds>(std::max(duration, Duration{}));
+}
+
 // A request this worker answers.
 struct Serving {
   Generate generate;
@@ -19,8 +24,9 @@ struct Serving {
   RequestState state = RequestState::kReceived;
   Time arrived{};
   std::optional<Time> deadline;
-  bool submitted = false;  // the engine has it
-  bool cancelled = false;  // the engine shall end it; nobody is told any more
+  bool submitted = false;                       // the engine has it
+  bool cancelled = false;                       // the engine shall end it; nobody is told any more
+  bool asked_to_pause = false, paused = false;  // by its client; and the engine was told, for any reason
   uint64_t next_sequence = 0;
   std::vector<int64_t> next_index;  // of each choice's tokens
 
@@ -53,16 +59,22 @@ struct Prefilling {
   std::optional<DeliveryId> delivery;  // none: it came straight from the decode worker
   Stage stage = Stage::kClaiming;
   Time received{}, deadline{}, next_extend{}, claim_until{}, started{};
-  uint32_t num_posted = 0, num_answered = 0;
-  bool computed = false;             // all of it
-  bool exporting = false;            // the engine holds pages for it
-  std::optional<Message> last_word;  // for the decode worker, when writing has stopped
+  int64_t end_token = 0;  // how far our own whole pages reach
+  struct Slab {
+    Time posted{}, sent{};
+  };
+  std::vector<Slab> slabs;
+  uint32_t num_answered = 0, num_hidden = 0;  // hidden: posted before all was computed
+  std::optional<Time> computed;               // all of it
+  bool exporting = false;                     // the engine holds pages for it
+  std::optional<Message> last_word;           // for the decode worker, when writing has stopped
 };
 
 struct Peer {
   WorkerDescriptor descriptor;
   WorkerLoad load;
   bool linked = false;
+  bool pressed = false;
 };
 
 struct WorkerCore::State {
@@ -72,6 +84,7 @@ struct WorkerCore::State {
   void on(PeerMessage& input);
   void on(const PeerUp& input);
   void on(const PeerDown& input);
+  void on(const PeerPressed& input);
   void on(const RegistrySnapshot& input);
   void on(const RegistryPut& input);
   void on(const RegistryGone& input);
@@ -92,6 +105,7 @@ struct WorkerCore::State {
   void on(EngineEvent& input);
   bool takes(WorkerId from, const Generate& message);
   void submit(Serving& serving);
+  void pause_or_go_on(Serving& serving);
   void stop_serving(RequestKey key);
   void forget(RequestKey key);
   void give_up(RequestKey key, GiveUpReason reason, const std::string& why);
@@ -113,6 +127,7 @@ struct WorkerCore::State {
   void dispatch(Serving& serving, const std::string& memory);
   std::optional<WorkerId> prefill_peer(WorkerId hint) const;
   void import_next(Serving& serving);
+  void note_imported(Serving& serving, const SlabPosted& slab, Time landed);
   void fall_back(Serving& serving, const std::string& why);
   void abandon(Serving& serving);
   void settle(ReservationId id);
@@ -135,6 +150,13 @@ struct WorkerCore::State {
   void end_job(RequestKey key);
   void look_at_job(RequestKey key);
   void schedule_job(const Prefilling& work);
+  int64_t reach(const PrefillJob& job) const;
+  void refuse_job(const PrefillJob& job, std::optional<DeliveryId> delivery, const std::string& why);
+
+  // worker_trace.cpp: what becomes of the times
+  std::string trace_of_answer(const Generate& generate) const;
+  void record_answer(const Serving& serving);
+  void record_job(const Prefilling& work);
 
   // worker_roles.cpp: coming, going and changing
   void on(const DrainRequested& input);

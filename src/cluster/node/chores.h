@@ -1,5 +1,6 @@
 #pragma once
-// A thread for what would keep the node's own from its messages: compiling grammars, warming up.
+// A thread for what would keep the node's own from its messages: compiling grammars, warming up, changing
+// pages.
 #include <functional>
 #include <thread>
 #include <vector>

@@ -10,6 +10,7 @@
 #include "cluster/net/tcp_mesh.h"
 #include "cluster/node/page_desk.h"
 #include "cluster/policy/policy_routing.h"
+#include "cluster/transfer/kv_compat.h"
 #include "cluster/transfer/slab.h"
 #include "engine/kv/chain_hash.h"
 #include "model/weights.h"
@@ -36,14 +37,16 @@ TransferBackend transfer_of(const LaunchOptions& options) {
 
 // Slots for the longest prompt at least: one that can never be received would only wait for space.
 std::unique_ptr<TransferAgent> make_agent(const LaunchOptions& options, WorkerId id, const Engine& engine,
-                                          int64_t slab_tokens, const InProcessWorld* world) {
+                                          const WorkerConfig& worker, const InProcessWorld* world) {
   const KvFormat& format_of = engine.kv_format();
+  const int64_t slab_tokens = worker.slab_tokens;
+  const int64_t place_bytes = worker.wire ? worker.wire->page_bytes : format_of.place_bytes();
   TransferConfig config;
   config.backend = transfer_of(options);
   config.self = id;
   config.secret = options.credentials.secret;
   config.identity = options.credentials.identity;
-  config.slot_bytes = slab_bytes(slab_tokens / format_of.page_tokens, format_of.place_bytes());
+  config.slot_bytes = slab_bytes(slab_tokens / format_of.page_tokens, place_bytes);
   const int64_t longest = engine.config().max_context / slab_tokens + 1;
   config.num_slots = std::max(options.receive_bytes / config.slot_bytes, longest);
   config.host = options.host;
@@ -63,9 +66,9 @@ std::unique_ptr<Mesh> make_mesh(const LaunchOptions& options, WorkerId id, InPro
 }
 
 std::unique_ptr<PolicyRouting> make_routing(const LaunchOptions& options,
-                                            const std::shared_ptr<const Model>& model, int64_t page_tokens) {
+                                            const std::shared_ptr<const Model>& model) {
   return std::make_unique<PolicyRouting>(
-      options.policy, [model, page_tokens](const GenerationRequest& request) {
+      options.policy, [model](const GenerationRequest& request, int64_t page_tokens) {
         return chain_hashes(model->traits(), request.cache_salt, request.prompt, page_tokens);
       });
 }
@@ -91,14 +94,18 @@ std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchPart
   made.model = parts.model;
   made.grammars = &parts.grammars;
   made.log = parts.log;
+  made.traces = parts.traces;
   made.mesh = make_mesh(options, config.id, world);
   made.services = connect_services(options.cluster, world ? world->services : nullptr);
   if (options.role != Role::kRouter) {
     made.engine = std::make_unique<Engine>(parts.model, engine);
-    made.transfer = make_agent(options, config.id, *made.engine, config.worker.slab_tokens, world);
+    if (options.transfer_dtype)
+      config.worker.wire =
+          with_dtype(describe_pages(made.engine->kv_format(), config.model), *options.transfer_dtype);
+    made.transfer = make_agent(options, config.id, *made.engine, config.worker, world);
   }
   if (options.role == Role::kRouter || options.takes_clients)
-    made.routing = make_routing(options, parts.model, page);
+    made.routing = make_routing(options, parts.model);
   return std::make_unique<Node>(config, std::move(made));
 }
 

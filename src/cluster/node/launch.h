@@ -1,6 +1,7 @@
 #pragma once
 // Puts a node together from what a person asked for.
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cluster/net/identity.h"
@@ -20,8 +21,9 @@ struct LaunchOptions {
   uint16_t port = 0;
   Credentials credentials;
   PolicyConfig policy;
-  std::string policy_file;        // where it came from: read again when it changes
-  std::string transfer = "auto";  // in_process, shared_memory, ucx
+  std::string policy_file;              // where it came from: read again when it changes
+  std::string transfer = "auto";        // in_process, shared_memory, ucx
+  std::optional<DType> transfer_dtype;  // in which pages come; nullopt: the narrower of both workers'
   int64_t receive_bytes = int64_t{64} << 20;
   WorkerConfig worker = {};
   RouterConfig router = {};
@@ -31,6 +33,7 @@ struct LaunchParts {
   std::shared_ptr<const Model> model;  // shared with the server
   GrammarCache& grammars;
   EventLog* log = nullptr;
+  TraceExporter* traces = nullptr;
 };
 
 // What the nodes of one process share.

@@ -76,15 +76,21 @@ std::shared_ptr<const ClusterTimes> Node::State::times_of(const Emit::Summary& s
     return id == config.id ? config.name : peers.name_of(id);
   };
   const Waterfall& spent = summary.workers;
-  return std::make_shared<const ClusterTimes>(ClusterTimes{.queued = spent.queued,
-                                                           .prefill = spent.prefill,
-                                                           .transfer = spent.transfer,
-                                                           .decode = spent.decode,
-                                                           .remote_tokens = spent.remote_tokens,
-                                                           .attempts = summary.attempts,
-                                                           .prefill_worker = name(spent.prefill_worker),
-                                                           .decode_worker = name(summary.decode_worker),
-                                                           .retry_after = summary.retry_after});
+  auto times = std::make_shared<ClusterTimes>();
+  *times = {.queued = spent.queued,
+            .prefill = spent.prefill,
+            .transfer = spent.transfer,
+            .decode = spent.decode,
+            .remote_tokens = spent.remote_tokens,
+            .attempts = summary.attempts,
+            .prefill_worker = name(spent.prefill_worker),
+            .decode_worker = name(summary.decode_worker),
+            .retry_after = summary.retry_after,
+            .computed = spent.computed,
+            .slabs_hidden = spent.slabs_hidden};
+  for (const SlabTimes& slab : spent.slabs)
+    times->slabs.push_back({slab.first_token, slab.num_tokens, slab.posted, slab.landed, slab.imported});
+  return times;
 }
 
 void Node::State::execute(WorkerOutput& output) {
@@ -92,6 +98,7 @@ void Node::State::execute(WorkerOutput& output) {
   if (auto* counted = std::get_if<Count>(&output)) return count(*counted);
   if (auto* decision = std::get_if<LogDecision>(&output)) return log_decision(*decision);
   if (auto* said = std::get_if<Announce>(&output)) return announce(said->descriptor);
+  if (auto* span = std::get_if<RecordSpan>(&output)) return record(*span);
   if (std::holds_alternative<Drained>(output)) {
     drained = true;
     return;

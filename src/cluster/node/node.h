@@ -19,8 +19,9 @@
 #include "engine/engine.h"
 
 namespace cheetah {
-class EventLog;      // serve/event_log.h
-class GrammarCache;  // serve/api/grammar_cache.h
+class EventLog;       // serve/event_log.h
+class GrammarCache;   // serve/api/grammar_cache.h
+class TraceExporter;  // serve/trace_exporter.h
 }  // namespace cheetah
 
 namespace cheetah::cluster {
@@ -42,6 +43,7 @@ struct NodeParts {
   std::shared_ptr<const Model> model;  // shared with the engine and the server
   GrammarCache* grammars = nullptr;    // of that model; outlives the node
   EventLog* log = nullptr;             // outlives the node
+  TraceExporter* traces = nullptr;     // outlives the node
   std::unique_ptr<Mesh> mesh;
   Services services;
   std::unique_ptr<Engine> engine;

@@ -44,6 +44,10 @@ void add_pages(PrometheusText& out, const PageDesk::Numbers& pages) {
           "Bytes of pages received");
   counter("cheetah_kv_slabs_damaged_total", static_cast<double>(pages.slabs_damaged),
           "Slabs with a wrong checksum");
+  counter("cheetah_kv_slabs_changed_total", static_cast<double>(pages.slabs_changed),
+          "Slabs that were sent in another type, order or page size than they are kept in");
+  out.family("cheetah_kv_transfer_bytes_per_second", "gauge", "Rate at which pages reached others lately");
+  out.sample(pages.bytes_per_s);
   counter("cheetah_kv_stalls_total", static_cast<double>(pages.stalls),
           "Reservations that nothing came into in time");
 }

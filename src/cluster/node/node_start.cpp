@@ -123,6 +123,11 @@ void Node::State::start_mesh() {
   events.on_refused = [this](const std::string& address, const std::string& why) {
     if (parts.log) parts.log->write(LogLevel::kWarning, "peer_refused", {{"address", address}, {"why", why}});
   };
+  events.on_pressure = [this](WorkerId peer, bool pressed) {
+    loop.post([this, peer, pressed] {
+      if (worker) feed(WorkerInput(PeerPressed{peer, pressed}));
+    });
+  };
   // Decoded here: the node's thread has enough to do.
   events.on_message = [this](WorkerId peer, std::string&& bytes) {
     try {

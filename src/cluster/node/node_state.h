@@ -51,6 +51,7 @@ struct Node::State {
   void send(WorkerId to, const Message& message);
   void count(const Count& counted) { counters[static_cast<size_t>(counted.counter)] += counted.by; }
   void log_decision(const LogDecision& decision);
+  void record(const RecordSpan& span) const;  // node_trace.cpp
   void announce(const WorkerDescriptor& descriptor);
   void plan(Time now);  // node_plan.cpp
   bool has_clients() const { return router != nullptr; }

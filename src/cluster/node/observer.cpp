@@ -107,7 +107,7 @@ void Observer::wait(std::chrono::milliseconds limit) const {
 
 std::string workers_table(const std::vector<SeenWorker>& workers) {
   Table table({"worker", "role", "state", "address", "running", "waiting", "prefill tokens", "pages free",
-               "step", "prompt token"});
+               "step", "prompt token", "pages sent at"});
   for (const SeenWorker& worker : workers) {
     const WorkerDescriptor& d = worker.descriptor;
     const WorkerLoad& l = worker.load;
@@ -118,7 +118,8 @@ std::string workers_table(const std::vector<SeenWorker>& workers) {
                shown(format("{}", l.running)), shown(format("{}", l.waiting)),
                shown(format("{}", l.prefill_tokens)), shown(format("{}/{}", l.pages_free, l.pages_total)),
                shown(format("{:.1f} ms", l.decode_step_us / 1e3)),
-               shown(format("{:.0f} us", l.prefill_us_per_token))});
+               shown(format("{:.0f} us", l.prefill_us_per_token)),
+               l.transfer_bytes_per_s > 0 ? format("{:.2f} GB/s", l.transfer_bytes_per_s / 1e9) : "–"});
   }
   return table.render();
 }
@@ -146,7 +147,8 @@ Json workers_json(const std::vector<SeenWorker>& workers) {
                       {"pages_total", l.pages_total},
                       {"pages_free", l.pages_free},
                       {"prefill_us_per_token", l.prefill_us_per_token},
-                      {"decode_step_us", l.decode_step_us}};
+                      {"decode_step_us", l.decode_step_us},
+                      {"transfer_bytes_per_s", l.transfer_bytes_per_s}};
     list.push_back(std::move(item));
   }
   return list;

@@ -1,12 +1,11 @@
 #include "cluster/node/page_desk.h"
 
-#include <cstring>
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
-#include "cluster/transfer/kv_compat.h"
-#include "cluster/transfer/slab.h"
 
 namespace cheetah::cluster {
 
@@ -15,7 +14,19 @@ namespace {
 // The same key may be exported and answered at the same time only by mistake; still they are two requests.
 RequestId export_id(RequestKey key) { return RequestId{~static_cast<uint64_t>(engine_id(key))}; }
 
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
 }  // namespace
+
+// Slabs that wait for one another on the link count once: each from the end of the one before.
+void TransferRate::add(int64_t bytes, Time began, Time ended) {
+  constexpr double kKeep = 0.9;
+  const double took = seconds(ended - std::max(began, last_));
+  last_ = std::max(last_, ended);
+  if (took <= 0) return;
+  bytes_ = kKeep * bytes_ + static_cast<double>(bytes);
+  seconds_ = kKeep * seconds_ + took;
+}
 
 KvDescriptor describe_pages(const KvFormat& format, std::string model) {
   return {.model = std::move(model),
@@ -70,7 +81,6 @@ void PageDesk::try_reserve() {
     const auto slabs = static_cast<uint32_t>((tokens + wanted.slab_tokens - 1) / wanted.slab_tokens);
     const auto reserved = setting_.transfer.reserve(wanted.key, slabs, wanted.deadline);
     if (!reserved) return;
-    receiving_[reserved->id] = wanted.end_token;
     setting_.feed(SpaceReserved{.key = wanted.key,
                                 .reservation = reserved->id,
                                 .memory = pack_memory(setting_.transfer.describe(), reserved->ticket)});
@@ -78,39 +88,76 @@ void PageDesk::try_reserve() {
   }
 }
 
+// The slots are read from another thread until the engine has answered: they are held that long, since the
+// core may give the reservation up meanwhile.
 void PageDesk::execute(ImportSlab& import) {
-  const SlabPosted& slab = import.slab;
-  const auto answer = [this, key = import.key, reservation = import.reservation,
-                       index = slab.index](const std::string& why_not) {
-    setting_.feed(SlabImported{key, reservation, index, why_not.empty(), why_not});
-  };
   poll(std::chrono::steady_clock::now());  // its arrival may be there and not yet looked at
-  const auto bytes = setting_.transfer.slab(import.reservation, slab.index);
-  if (!bytes) return answer("it has not arrived whole");
+  const auto bytes = setting_.transfer.slab(import.reservation, import.slab.index);
+  if (!bytes) return refuse(import, "it has not arrived whole");
   try {
-    const SlabView view = parse_slab(*bytes);
-    const bool right = view.header.uid == static_cast<uint64_t>(import.key.uid) &&
-                       view.header.attempt == static_cast<uint32_t>(import.key.attempt) &&
-                       view.header.index == slab.index && view.header.first_token == slab.first_token &&
-                       view.header.page_tokens == setting_.kv.page_tokens &&
-                       view.header.page_bytes == setting_.kv.page_bytes &&
-                       view.header.num_pages == pages_of(slab.num_tokens);
-    if (!right) return answer("its header is another slab's");
-    const int64_t end = receiving_.at(import.reservation);
-    setting_.engine.import_pages(
-        {.request = engine_id(import.key),
-         .salt = std::move(import.salt),
-         .tokens = std::move(import.tokens),
-         .first_token = slab.first_token,
-         .text_tokens = end,
-         .last_token = end,
-         .bytes = view.pages},
-        [this, answer](const KvImported& result) {
-          setting_.loop.post([answer, result] { answer(result.imported ? "" : result.why); });
-        });
+    // Shared by the threads it passes through, one after the other: std::function copies.
+    auto slab = std::make_shared<Arriving>();
+    slab->view = parse_slab(*bytes);
+    if (const std::string why = why_not(import, slab->view.header); !why.empty()) return refuse(import, why);
+    const bool equal = SlabReader(setting_.kv).as_they_are(slab->view.header);
+    const auto landed = landed_.find({import.reservation, import.slab.index});
+    if (landed != landed_.end()) slab->landed = landed->second;
+    slab->import = std::move(import);
+    setting_.transfer.hold(slab->import.reservation);
+    equal ? to_engine(slab, slab->view.pages) : change(slab);
   } catch (const Error& error) {
-    answer(error.what());
+    refuse(import, error.what());
   }
+}
+
+std::string PageDesk::why_not(const ImportSlab& import, const SlabHeader& header) const {
+  const SlabPosted& slab = import.slab;
+  const bool right = header.uid == static_cast<uint64_t>(import.key.uid) &&
+                     header.attempt == static_cast<uint32_t>(import.key.attempt) &&
+                     header.index == slab.index && header.first_token == slab.first_token &&
+                     header.page_tokens == setting_.kv.page_tokens &&
+                     header.num_pages == pages_of(slab.num_tokens);
+  return right ? "" : "its header is another slab's";
+}
+
+void PageDesk::change(const std::shared_ptr<Arriving>& slab) {
+  setting_.chores.post([this, slab] {
+    std::string why;
+    try {
+      const SlabReader reader(setting_.kv);
+      slab->pages.resize(static_cast<size_t>(reader.page_bytes(slab->view)));
+      reader.read(slab->view, slab->pages);
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    setting_.loop.post(
+        [this, slab, why] { why.empty() ? to_engine(slab, slab->pages) : imported(*slab, why); });
+  });
+}
+
+void PageDesk::to_engine(const std::shared_ptr<Arriving>& slab, std::span<const std::byte> pages) {
+  ImportSlab& import = slab->import;
+  setting_.engine.import_pages(
+      {.request = engine_id(import.key),
+       .salt = std::move(import.salt),
+       .tokens = std::move(import.tokens),
+       .first_token = import.slab.first_token,
+       .text_tokens = import.end_token,
+       .last_token = import.end_token,
+       .bytes = pages},
+      [this, slab](const KvImported& result) {
+        setting_.loop.post([this, slab, result] { imported(*slab, result.imported ? "" : result.why); });
+      });
+}
+
+void PageDesk::imported(const Arriving& slab, const std::string& why_not) {
+  setting_.transfer.let_go(slab.import.reservation);
+  setting_.feed(SlabImported{slab.import.key, slab.import.reservation, slab.import.slab.index,
+                             why_not.empty(), why_not, slab.landed});
+}
+
+void PageDesk::refuse(const ImportSlab& import, const std::string& why) {
+  setting_.feed(SlabImported{import.key, import.reservation, import.slab.index, false, why});
 }
 
 void PageDesk::execute(const Unpin& unpin) { setting_.engine.unpin(engine_id(unpin.key)); }
@@ -131,6 +178,7 @@ void PageDesk::execute(const FenceReservation& fence) {
 void PageDesk::execute(const FreeReservation& free) { setting_.transfer.release(free.reservation); }
 
 void PageDesk::on(const SlabArrived& arrived) {
+  landed_[{arrived.reservation, arrived.index}] = std::chrono::steady_clock::now();
   ++numbers_.slabs_received;
   numbers_.bytes_received += arrived.bytes;
 }
@@ -139,7 +187,8 @@ void PageDesk::on(const SlabDamaged&) { ++numbers_.slabs_damaged; }
 void PageDesk::on(const ReservationStalled&) { ++numbers_.stalls; }  // the core has timers of its own
 
 void PageDesk::on(const ReservationFreed& freed) {
-  receiving_.erase(freed.reservation);
+  landed_.erase(landed_.lower_bound({freed.reservation, 0}),
+                landed_.upper_bound({freed.reservation, std::numeric_limits<uint32_t>::max()}));
   if (fences_.erase(freed.reservation) > 0) setting_.feed(ReservationFenced{freed.reservation});
   try_reserve();
 }
@@ -178,31 +227,58 @@ void PageDesk::execute(const PostSlab& post) {
   sending->key = post.key;
   sending->post = post;
   sending->started = std::chrono::steady_clock::now();
-  Export& exported = exports_.at(post.key);
-  ++exported.open;
-  if (const auto match = match_kv(setting_.kv, post.kv); match.verdict != KvCompatibility::kEqual)
-    return answer(*sending, false, 0, match.why);
-  const int64_t num_pages = pages_of(post.num_tokens);
-  sending->bytes.resize(static_cast<size_t>(slab_bytes(num_pages, setting_.kv.page_bytes)));
-  SlabHeader header;
-  header.uid = static_cast<uint64_t>(post.key.uid);
-  header.attempt = static_cast<uint32_t>(post.key.attempt);
-  header.index = post.index;
-  header.first_token = post.first_token;
-  header.page_tokens = setting_.kv.page_tokens;
-  header.num_pages = static_cast<int32_t>(num_pages);
-  header.page_bytes = setting_.kv.page_bytes;
-  std::memcpy(sending->bytes.data(), &header, sizeof header);
-  exported.pages->read(
-      post.first_token, post.first_token + post.num_tokens, std::span(sending->bytes).subspan(sizeof header),
-      [this, sending](bool read) { setting_.loop.post([this, sending, read] { push(sending, read); }); });
+  ++exports_.at(post.key).open;
+  try {
+    read_and_push(sending);
+  } catch (const Error& error) {  // other pages than ours can become
+    answer(*sending, false, 0, error.what());
+  }
 }
 
-void PageDesk::push(const std::shared_ptr<Sending>& sending, bool read) {
+void PageDesk::read_and_push(const std::shared_ptr<Sending>& sending) {
+  const PostSlab& post = sending->post;
+  const SlabWriter writer(setting_.kv, post.kv);
+  const SlabWriter::Label label{post.key, post.index, post.first_token, post.num_tokens};
+  const SlabWriter::Source source = writer.source_of(label);
+  sending->bytes.resize(static_cast<size_t>(writer.slab_bytes(post.num_tokens)));
+  std::span<std::byte> to = SlabWriter::body(sending->bytes);
+  if (writer.as_they_are()) {
+    writer.write_header(label, sending->bytes);
+  } else {
+    sending->source.resize(static_cast<size_t>(source.bytes));
+    to = sending->source;
+    ++numbers_.slabs_changed;
+  }
+  exports_.at(post.key).pages->read(source.first_token, source.end_token, to,
+                                    [this, sending, writer](bool read) {
+                                      setting_.loop.post([this, sending, writer, read] {
+                                        if (!read || writer.as_they_are())
+                                          return push(sending, read ? "" : "its pages are gone");
+                                        change_and_push(sending, writer);
+                                      });
+                                    });
+}
+
+void PageDesk::change_and_push(const std::shared_ptr<Sending>& sending, const SlabWriter& writer) {
+  setting_.chores.post([this, sending, writer] {
+    const PostSlab& post = sending->post;
+    std::string why;
+    try {
+      writer.write({post.key, post.index, post.first_token, post.num_tokens}, sending->source,
+                   sending->bytes);
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    setting_.loop.post([this, sending, why] { push(sending, why); });
+  });
+}
+
+void PageDesk::push(const std::shared_ptr<Sending>& sending, const std::string& why_not) {
   const auto found = exports_.find(sending->key);
   if (found == exports_.end()) return;
-  if (!read) return answer(*sending, false, 0, "its pages are gone");
+  if (!why_not.empty()) return answer(*sending, false, 0, why_not);
   if (found->second.fencing) return answer(*sending, false, 0, "no longer wanted");
+  sending->pushed = std::chrono::steady_clock::now();
   try {
     const UnpackedMemory memory = unpack_memory(sending->post.memory);
     setting_.transfer.add_peer(sending->post.to, memory.description);
@@ -225,10 +301,14 @@ void PageDesk::on(const PushDone& done) {
 }
 
 void PageDesk::answer(const Sending& sending, bool sent, uint64_t checksum, const std::string& why) {
-  const Duration took = std::chrono::steady_clock::now() - sending.started;
-  numbers_.send_seconds += std::chrono::duration<double>(took).count();
+  const Time now = std::chrono::steady_clock::now();
+  numbers_.send_seconds += seconds(now - sending.started);
   ++(sent ? numbers_.slabs_sent : numbers_.slabs_failed);
-  if (sent) numbers_.bytes_sent += std::ssize(sending.bytes);
+  if (sent) {
+    numbers_.bytes_sent += std::ssize(sending.bytes);
+    rate_.add(std::ssize(sending.bytes), sending.pushed, now);
+    numbers_.bytes_per_s = rate_.bytes_per_s();
+  }
   setting_.feed(SlabSent{sending.key, sending.post.index, sent, checksum, why});
   const auto found = exports_.find(sending.key);
   if (found == exports_.end() || --found->second.open > 0 || !found->second.fencing) return;

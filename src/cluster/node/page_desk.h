@@ -12,11 +12,24 @@
 #include <vector>
 
 #include "cluster/core/ports.h"
+#include "cluster/node/chores.h"
 #include "cluster/node/engine_desk.h"
 #include "cluster/node/node_loop.h"
+#include "cluster/transfer/page_slab.h"
 #include "cluster/transfer/transfer.h"
 
 namespace cheetah::cluster {
+
+// Bytes a second while something was on its way: the mean over about the last ten slabs, by their bytes.
+class TransferRate {
+ public:
+  void add(int64_t bytes, Time began, Time ended);
+  double bytes_per_s() const { return seconds_ > 0 ? bytes_ / seconds_ : 0; }
+
+ private:
+  double bytes_ = 0, seconds_ = 0;
+  Time last_{};
+};
 
 class PageDesk {
  public:
@@ -24,6 +37,7 @@ class PageDesk {
     Engine& engine;
     TransferAgent& transfer;
     NodeLoop& loop;
+    Chores& chores;
     KvDescriptor kv;
     FeedWorker feed;
   };
@@ -51,8 +65,9 @@ class PageDesk {
 
   struct Numbers {
     int64_t slabs_sent = 0, slabs_failed = 0, bytes_sent = 0, slabs_received = 0, bytes_received = 0,
-            slabs_damaged = 0, stalls = 0;
+            slabs_damaged = 0, stalls = 0, slabs_changed = 0;
     double send_seconds = 0;
+    double bytes_per_s = 0;  // at which slabs went out lately; 0: none has
   };
   const Numbers& numbers() const { return numbers_; }
 
@@ -62,7 +77,8 @@ class PageDesk {
     RequestKey key;
     PostSlab post;
     std::vector<std::byte> bytes;
-    Time started{};
+    std::vector<std::byte> source;  // our own pages, where they change on the way
+    Time started{}, pushed{};
   };
   struct Export {
     RequestId id{};
@@ -70,8 +86,22 @@ class PageDesk {
     int64_t open = 0;  // slabs not answered
     bool fencing = false;
   };
+  // A slab that the engine shall take: read where it landed, or changed into our own pages.
+  struct Arriving {
+    ImportSlab import;
+    Time landed{};
+    SlabView view;
+    std::vector<std::byte> pages;
+  };
   void try_reserve();
-  void push(const std::shared_ptr<Sending>& sending, bool read);
+  std::string why_not(const ImportSlab& import, const SlabHeader& header) const;
+  void change(const std::shared_ptr<Arriving>& slab);
+  void to_engine(const std::shared_ptr<Arriving>& slab, std::span<const std::byte> pages);
+  void imported(const Arriving& slab, const std::string& why_not);
+  void refuse(const ImportSlab& import, const std::string& why);
+  void read_and_push(const std::shared_ptr<Sending>& sending);
+  void change_and_push(const std::shared_ptr<Sending>& sending, const SlabWriter& writer);
+  void push(const std::shared_ptr<Sending>& sending, const std::string& why_not);
   void answer(const Sending& sending, bool sent, uint64_t checksum, const std::string& why);
   void on(const SlabArrived& arrived);
   void on(const SlabDamaged& damaged);
@@ -84,11 +114,12 @@ class PageDesk {
 
   Setting setting_;
   std::deque<ReserveSpace> wait_for_space_;
-  std::map<ReservationId, int64_t> receiving_;  // where the text that its pages were computed in ends
-  std::set<ReservationId> fences_;              // answered when freed
+  std::map<std::pair<ReservationId, uint32_t>, Time> landed_;  // slabs that are here
+  std::set<ReservationId> fences_;                             // answered when freed
   std::map<RequestKey, Export> exports_;
   std::map<TransferId, std::shared_ptr<Sending>> pushes_;  // shared with the engine's thread while it reads
   std::vector<TransferEvent> events_;
+  TransferRate rate_;
   Numbers numbers_;
 };
 

@@ -28,7 +28,7 @@ WorkerEdge::WorkerEdge(const Setting& setting)
       loop_(setting.loop),
       feed_(setting.feed),
       engine_({setting.engine, setting.grammars, setting.loop, chores_, setting.feed}),
-      pages_({setting.engine, setting.transfer, setting.loop, setting.kv, setting.feed}),
+      pages_({setting.engine, setting.transfer, setting.loop, page_chores_, setting.kv, setting.feed}),
       puller_(setting.jobs, [this](Delivery&& delivery) { deliver(std::move(delivery)); }) {}
 
 void WorkerEdge::execute(WorkerOutput& output) {
@@ -41,8 +41,14 @@ void WorkerEdge::execute(WorkerOutput& output) {
                  [this](NackJob& what) { jobs_.nack(DeliveryTag{static_cast<uint64_t>(what.delivery)}); },
                  [this](ExtendJob& what) { jobs_.extend(DeliveryTag{static_cast<uint64_t>(what.delivery)}); },
                  [](SendMessage&) {}, [](Count&) {}, [](LogDecision&) {}, [](Announce&) {}, [](Drained&) {},
-                 [this](auto& of_pages) { pages_.execute(of_pages); }},
+                 [](RecordSpan&) {}, [this](auto& of_pages) { pages_.execute(of_pages); }},
       output);
+}
+
+WorkerLoad WorkerEdge::load() const {
+  WorkerLoad load = engine_.load();
+  load.transfer_bytes_per_s = pages_.numbers().bytes_per_s;
+  return load;
 }
 
 void WorkerEdge::execute(const PushJob& push) {

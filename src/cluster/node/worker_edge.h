@@ -30,7 +30,7 @@ class WorkerEdge {
   void want_jobs(int wanted) { puller_.allow(jobs_handled_, wanted); }
   void poll(Time now) { pages_.poll(now); }
   void peer_lost(WorkerId peer) { pages_.peer_lost(peer); }
-  WorkerLoad load() const { return engine_.load(); }
+  WorkerLoad load() const;
   const PageDesk::Numbers& numbers() const { return pages_.numbers(); }
 
  private:
@@ -44,7 +44,8 @@ class WorkerEdge {
   EngineDesk engine_;
   PageDesk pages_;
   JobPuller puller_;
-  Chores chores_;  // last: ends before what its work refers to
+  // Last: they end before what their work refers to. Pages do not wait behind grammars.
+  Chores chores_, page_chores_;
 };
 
 }  // namespace cheetah::cluster

@@ -115,6 +115,9 @@ void add_workers(PrometheusText& out, const ClusterNumbers& n) {
         [](const WorkerGauges& w) {
           return w.load.pages_total > 0 ? number(w.load.pages_free) / number(w.load.pages_total) : 0.0;
         });
+  gauge("cheetah_cluster_worker_transfer_bytes_per_second",
+        "Rate at which a worker's pages reached others lately; 0: none has",
+        [](const WorkerGauges& w) { return w.load.transfer_bytes_per_s; });
 }
 
 }  // namespace

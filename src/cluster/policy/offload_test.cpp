@@ -79,8 +79,14 @@ TEST_F(Decide, PagesOfAnotherShapeAreNotSentFor) {
   view.workers[1].descriptor.kv.num_layers = 5;
   EXPECT_EQ(decide(prompt_of(1000)).reason, PrefillReason::kNoPrefillWorker);
   view.workers[1] = ready_worker(200, Role::kPrefill);
-  view.workers[1].descriptor.kv.tp_size = 2;  // sharded otherwise: transformed on the way
+  KvDescriptor& kv = view.workers[1].descriptor.kv;
+  kv.dtype = "F32";  // transformed on the way
+  kv.page_tokens = 64;
+  kv.page_bytes = 0;
   EXPECT_EQ(decide(prompt_of(1000)).mode, PrefillMode::kRemote);
+  kv.tp_size = 2;  // one of two shards: half of what is needed
+  EXPECT_EQ(decide(prompt_of(1000)).reason, PrefillReason::kNoPrefillWorker);
+  view.workers[1] = ready_worker(200, Role::kPrefill);
   view.workers[1].descriptor.state = WorkerState::kDraining;
   EXPECT_EQ(decide(prompt_of(1000)).reason, PrefillReason::kNoPrefillWorker);
 }
@@ -103,6 +109,24 @@ TEST_F(Decide, CostCountsTheTransferByItsBytes) {
   view.transfer_bytes_per_s = 1e6;
   EXPECT_NEAR(best_remote(view, view.workers[0], prompt_of(1000), config)->ttft_ms, 100 + 2 + 819.2 + 10,
               0.1);
+}
+
+TEST_F(Decide, CostCountsWithTheRateThatThePrefillWorkerHasMeasured) {
+  view.transfer_bytes_per_s = 1e6;
+  view.workers[1].load.transfer_bytes_per_s = 4e9;  // 4.1 MB take 1.02 ms, of which a fifth shows
+  EXPECT_NEAR(best_remote(view, view.workers[0], prompt_of(1000), config)->ttft_ms, 112.205, 0.01);
+  view.workers[0].load.prefill_tokens = 400;  // the decode worker is a little busy: the link decides
+  EXPECT_EQ(decide(prompt_of(1000)).reason, PrefillReason::kRemoteFaster);
+  view.workers[1].load.transfer_bytes_per_s = 1e6;
+  EXPECT_EQ(decide(prompt_of(1000)).reason, PrefillReason::kLocalFaster);
+}
+
+TEST_F(Decide, CostCountsTheBytesAsTheyTravel) {
+  KvDescriptor& kv = view.workers[1].descriptor.kv;  // narrower than what the decode worker keeps
+  kv.dtype = "I8";
+  kv.page_bytes = 16 * 2304;
+  EXPECT_NEAR(best_remote(view, view.workers[0], prompt_of(1000), config)->ttft_ms,
+              100 + 2 + 0.2 * 2.304 + 10, 0.001);
 }
 
 TEST_F(Decide, MeasuredLossKeepsPromptsLocalExceptTheExploringOnes) {

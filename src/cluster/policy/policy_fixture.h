@@ -17,10 +17,10 @@ inline WorkerView ready_worker(uint64_t number, Role role) {
   w.descriptor.max_sequences = 16;
   w.descriptor.max_context = 32'768;
   w.descriptor.kv = {.model = "m",
-                     .dtype = "bf16",
-                     .order = "cpu",
+                     .dtype = "BF16",
+                     .order = "keys_by_dimension",
                      .page_tokens = 16,
-                     .num_layers = 4,
+                     .num_layers = 16,
                      .num_kv_heads = 2,
                      .key_dim = 32,
                      .value_dim = 32,

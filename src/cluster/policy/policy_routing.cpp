@@ -31,6 +31,13 @@ std::vector<WorkerId> excluded_of(const RouteQuestion& question) {
   return excluded;
 }
 
+double mean_rate(const KnownWorkers& workers) {
+  double sum = 0, num = 0;
+  for (const auto& [id, known] : workers)
+    if (known.load.transfer_bytes_per_s > 0) sum += known.load.transfer_bytes_per_s, ++num;
+  return num > 0 ? sum / num : 0;
+}
+
 }  // namespace
 
 PolicyRouting::PolicyRouting(PolicyConfig config, BlockNames block_names)
@@ -71,6 +78,7 @@ ClusterView PolicyRouting::view_of(const RouteQuestion& question) {
   }
   const double tokens = static_cast<double>(question.queue_depth) * prompt_tokens_.value_or(0);
   view.prefill_queue = {.up = true, .depth = question.queue_depth, .tokens = static_cast<int64_t>(tokens)};
+  view.transfer_bytes_per_s = mean_rate(question.workers);
   view.prefill_breaker_open = admission_.prefill_breaker.state(question.now) == BreakerState::kOpen;
   return view;
 }
@@ -95,14 +103,26 @@ RouteRequest PolicyRouting::request_of(const RouteQuestion& question) const {
   request.allow_remote_prefill =
       wanted.pooling == Pooling::kNone &&
       (admitted == admitted_.end() || !admitted->second.decision.degradation.no_remote_prefill);
-  if (!block_names_ || question.workers.empty()) return request;
-  const std::vector<uint64_t> names = block_names_(wanted);
-  if (names.empty()) return request;
-  // What requests of one application share is at the beginning: a few pages tell applications apart.
-  request.prefix_hash = names[std::min<size_t>(names.size(), 4) - 1];
-  const int64_t page = question.workers.begin()->second.descriptor.kv.page_tokens;
-  request.cached = kv_index_.matches(names, std::max<int64_t>(1, page));
+  if (block_names_) find_cached(question, request);
   return request;
+}
+
+// A page's name depends on the page size, and workers may have several.
+void PolicyRouting::find_cached(const RouteQuestion& question, RouteRequest& request) const {
+  std::map<int64_t, std::vector<KvMatch>> by_page;
+  for (const auto& [id, worker] : question.workers) {
+    const int64_t page = std::max(1, worker.descriptor.kv.page_tokens);
+    const auto [known, is_new] = by_page.try_emplace(page);
+    if (is_new) {
+      const std::vector<uint64_t> names = block_names_(question.client.request, page);
+      if (names.empty()) continue;
+      // What requests of one application share is at the beginning: a few pages tell applications apart.
+      if (request.prefix_hash == 0) request.prefix_hash = names[std::min<size_t>(names.size(), 4) - 1];
+      known->second = kv_index_.matches(names, page);
+    }
+    const auto match = std::ranges::find(known->second, id, &KvMatch::worker);
+    if (match != known->second.end()) request.cached.push_back(*match);
+  }
 }
 
 void PolicyRouting::learn_steps(const KnownWorkers& workers) {

@@ -22,7 +22,7 @@ namespace cheetah::cluster {
 class PolicyRouting : public Routing {
  public:
   // The names under which the workers' prefix caches hold a request's whole pages (engine's chain_hashes).
-  using BlockNames = std::function<std::vector<uint64_t>(const GenerationRequest&)>;
+  using BlockNames = std::function<std::vector<uint64_t>(const GenerationRequest&, int64_t page_tokens)>;
 
   explicit PolicyRouting(PolicyConfig config, BlockNames block_names = nullptr);
 
@@ -57,6 +57,7 @@ class PolicyRouting : public Routing {
   };
   ClusterView view_of(const RouteQuestion& question);
   RouteRequest request_of(const RouteQuestion& question) const;
+  void find_cached(const RouteQuestion& question, RouteRequest& request) const;
   void learn_steps(const KnownWorkers& workers);
   int class_index_of(const ClientRequest& client) const;
   void note_sent(WorkerId worker, const RouteRequest& request, Time now);

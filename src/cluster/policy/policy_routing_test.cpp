@@ -18,11 +18,11 @@ KnownWorker known(uint64_t number, Role role) {
   return worker;
 }
 
-// Pages of 16 tokens, named by their number and first token: enough for an index.
-std::vector<uint64_t> names_of(const GenerationRequest& request) {
+// Pages named by their end, size and first token: enough for an index.
+std::vector<uint64_t> names_of(const GenerationRequest& request, int64_t page_tokens = 16) {
   std::vector<uint64_t> names;
-  for (size_t i = 0; i + 16 <= request.prompt.size(); i += 16)
-    names.push_back(1000 * (i + 1) + static_cast<uint64_t>(request.prompt[0]));
+  for (int64_t end = page_tokens; end <= std::ssize(request.prompt); end += page_tokens)
+    names.push_back(static_cast<uint64_t>(1'000'000 * page_tokens + 1000 * end + request.prompt[0]));
   return names;
 }
 
@@ -50,6 +50,16 @@ class PolicyRoutingTest : public testing::Test {
   ClientRequest client;
   Time now = kStart + milliseconds(100);
 };
+
+TEST_F(PolicyRoutingTest, KnowsPagesOfEverySizeByTheirOwnNames) {
+  PolicyRouting routing(config, names_of);
+  workers[worker_id(2)].descriptor.kv.page_tokens = 64;
+  KvEvents events{.worker = worker_id(2)};
+  for (const uint64_t name : names_of(client.request, 64))
+    events.changes.push_back({.kind = CacheChange::Kind::kStored, .block = name});
+  routing.learn(worker_id(2), events);
+  EXPECT_EQ(routing.route(question()).decode, worker_id(2));
+}
 
 TEST_F(PolicyRoutingTest, PrefersTheWorkerThatSaysItHoldsThePrompt) {
   PolicyRouting routing(config, names_of);

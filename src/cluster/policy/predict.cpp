@@ -18,11 +18,20 @@ double remaining_tokens(const WorkerView& worker) {  // of one choice, on averag
   return std::max(1.0, static_cast<double>(worker.load.decode_tokens) / choices);
 }
 
-double transfer_ms(const ClusterView& view, const WorkerView& decode, int64_t tokens, const CostModel& cost) {
-  const KvDescriptor& kv = decode.descriptor.kv;
-  const double token_bytes = static_cast<double>(kv.page_bytes) / std::max(1, kv.page_tokens);
-  const double rate = view.transfer_bytes_per_s > 0 ? view.transfer_bytes_per_s : cost.transfer_bytes_per_s;
-  const double whole_ms = token_bytes * static_cast<double>(tokens) / rate * 1e3;
+double token_bytes(const KvDescriptor& kv) {
+  return static_cast<double>(kv.page_bytes) / std::max(1, kv.page_tokens);
+}
+
+double transfer_rate(const ClusterView& view, const WorkerView& prefill, const CostModel& cost) {
+  if (prefill.load.transfer_bytes_per_s > 0) return prefill.load.transfer_bytes_per_s;
+  return view.transfer_bytes_per_s > 0 ? view.transfer_bytes_per_s : cost.transfer_bytes_per_s;
+}
+
+// Numbers travel in the narrower type of both.
+double transfer_ms(const ClusterView& view, const WorkerView& prefill, const WorkerView& decode,
+                   int64_t tokens, const CostModel& cost) {
+  const double bytes = std::min(token_bytes(decode.descriptor.kv), token_bytes(prefill.descriptor.kv));
+  const double whole_ms = bytes * static_cast<double>(tokens) / transfer_rate(view, prefill, cost) * 1e3;
   return cost.transfer_overhead_ms + (1 - cost.hidden_transfer) * whole_ms;
 }
 
@@ -115,7 +124,7 @@ std::optional<RemotePrefill> best_remote(const ClusterView& view, const WorkerVi
       static_cast<double>(view.prefill_queue.tokens) * us_sum / (num_workers * num_workers) / 1e3;
   const int64_t moved = effective_tokens(request, decode.descriptor.id);
   const double own_ms = prefill_ms(*best, effective_tokens(request, best->descriptor.id), config.cost);
-  const double after_ms = transfer_ms(view, decode, moved, config.cost) + step_ms(decode, config.cost);
+  const double after_ms = transfer_ms(view, *best, decode, moved, config.cost) + step_ms(decode, config.cost);
   const double until_pages = std::max(best_ms + queue_ms, place_wait_ms(decode, request, config.cost));
   return RemotePrefill{.worker = best->descriptor.id,
                        .ttft_ms = until_pages + after_ms,

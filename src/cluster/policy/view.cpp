@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cluster/transfer/kv_compat.h"
+
 namespace cheetah::cluster {
 
 const WorkerView* find_worker(const ClusterView& view, WorkerId id) {
@@ -44,9 +46,7 @@ bool serves_decode(Role role) { return role == Role::kDecode || role == Role::kB
 bool serves_prefill(Role role) { return role == Role::kPrefill || role == Role::kBoth; }
 
 bool pages_can_move(const KvDescriptor& from, const KvDescriptor& to) {
-  return from.model == to.model && from.page_tokens == to.page_tokens && from.num_layers == to.num_layers &&
-         from.num_kv_heads == to.num_kv_heads && from.key_dim == to.key_dim &&
-         from.value_dim == to.value_dim && from.windows == to.windows;
+  return match_sender(from, to).verdict != KvCompatibility::kRefuse;
 }
 
 std::string_view name_of(Ineligible why) {

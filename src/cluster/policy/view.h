@@ -32,7 +32,7 @@ struct ClusterView {
   std::vector<WorkerView> workers = {};
   PrefillQueueView prefill_queue = {};
   bool prefill_breaker_open = false;
-  double transfer_bytes_per_s = 0;  // measured; 0: not known yet
+  double transfer_bytes_per_s = 0;  // of workers that have not measured their own; 0: not known yet
 };
 
 // How much of one request's prompt a worker's cache holds, by the KV index.
@@ -70,7 +70,7 @@ double slot_share(const WorkerView& worker);  // active choices by those it can 
 
 bool serves_decode(Role role);
 bool serves_prefill(Role role);
-// Pages computed by `from` can be used by `to`, as they are or transformed (shard, dtype, order).
+// Pages computed by `from` can be used by `to`, as they are or transformed (shard, dtype, order, page size).
 bool pages_can_move(const KvDescriptor& from, const KvDescriptor& to);
 
 // Why a worker cannot have a request at all; kNone: it can.

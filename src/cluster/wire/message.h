@@ -66,6 +66,16 @@ struct Generate {
   std::string trace{};  // W3C traceparent of the request's span; may be empty
 };
 
+// A slab of pages on its way, on the decode worker's clock: times since the request came there.
+struct SlabTimes {
+  int64_t first_token = 0, num_tokens = 0;
+  Microseconds posted{};    // its sender began with it, by the sender's word of how long it took
+  Microseconds landed{};    // all of it here, its checksum right
+  Microseconds imported{};  // in the prefix cache
+
+  bool operator==(const SlabTimes&) const = default;
+};
+
 // Where a request's time went at the workers, as far as it is known. Zero: did not happen (yet).
 struct Waterfall {
   Microseconds queued{};      // waiting for space, for a prefill worker, for the engine
@@ -74,6 +84,9 @@ struct Waterfall {
   Microseconds decode{};      // from the first token on
   int64_t remote_tokens = 0;  // of the prompt, computed elsewhere
   WorkerId prefill_worker{};  // 0: none
+  Microseconds computed{};    // since the request came: the prompt had been computed elsewhere
+  int64_t slabs_hidden = 0;   // posted while the prompt was still being computed
+  std::vector<SlabTimes> slabs{};
 
   bool operator==(const Waterfall&) const = default;
 };
@@ -137,7 +150,7 @@ struct PrefillJob {
       0;  // slab i holds the tokens from first_token + i * slab_tokens on; the last may be short
   ReservationId reservation{};
   std::string memory{};  // how to write there; opaque to all but transfer/
-  KvDescriptor kv{};     // of the decode worker's pages
+  KvDescriptor kv{};     // what shall arrive there
   int priority = 0;
   Microseconds time_left{};  // from when the job is pushed; after that nobody waits for it
   std::string trace{};
@@ -147,6 +160,8 @@ struct PrefillJob {
 struct Claimed {
   RequestKey key{};
   ReservationId reservation{};
+  // How far its own pages reach, in whole pages of the job's; 0: all of it.
+  int64_t end_token = 0;
 };
 struct ClaimAnswer {
   RequestKey key{};
@@ -162,6 +177,7 @@ struct SlabPosted {
   int64_t first_token = 0;  // whole pages
   int64_t num_tokens = 0;
   uint64_t checksum = 0;
+  Microseconds spent{};  // since its pages were there to be sent
 };
 
 struct PrefillDone {
@@ -170,6 +186,8 @@ struct PrefillDone {
   int64_t end_token = 0;  // the slabs posted reach to here
   uint32_t num_slabs = 0;
   Microseconds queued{}, prefill{};
+  Microseconds since_computed{};
+  uint32_t slabs_hidden = 0;  // posted before the last of the prompt had been computed
 };
 
 struct PrefillFailed {

@@ -6,6 +6,8 @@
 
 namespace cheetah::cluster {
 
+inline constexpr size_t kMaxSlabTimes = 1 << 16;
+
 template <class A, Like<RequestKey> M>
 void fields(A& a, M& m) {
   a.number(m.uid);
@@ -52,6 +54,16 @@ void fields(A& a, M& m) {
   a.finite(m.prefill_us_per_token);
   a.finite(m.decode_step_us);
   a.finite(m.bandwidth_share);
+  a.finite(m.transfer_bytes_per_s);
+}
+
+template <class A, Like<SlabTimes> M>
+void fields(A& a, M& m) {
+  a.between(m.first_token, int64_t{0}, kMaxCount);
+  a.between(m.num_tokens, int64_t{0}, kMaxCount);
+  a.span(m.posted);
+  a.span(m.landed);
+  a.span(m.imported);
 }
 
 template <class A, Like<Waterfall> M>
@@ -62,6 +74,9 @@ void fields(A& a, M& m) {
   a.span(m.decode);
   a.between(m.remote_tokens, int64_t{0}, kMaxCount);
   a.number(m.prefill_worker);
+  a.span(m.computed);
+  a.between(m.slabs_hidden, int64_t{0}, kMaxCount);
+  a.list(m.slabs, kMaxSlabTimes, 40, [&](auto& slab) { fields(a, slab); });
 }
 
 template <class A, Like<Hello> M>
@@ -142,6 +157,7 @@ template <class A, Like<Claimed> M>
 void fields(A& a, M& m) {
   fields(a, m.key);
   a.number(m.reservation);
+  a.between(m.end_token, int64_t{0}, kMaxCount);
 }
 
 template <class A, Like<ClaimAnswer> M>
@@ -159,6 +175,7 @@ void fields(A& a, M& m) {
   a.between(m.first_token, int64_t{0}, kMaxCount);
   a.between(m.num_tokens, int64_t{0}, kMaxCount);
   a.number(m.checksum);
+  a.span(m.spent);
 }
 
 template <class A, Like<PrefillDone> M>
@@ -169,6 +186,8 @@ void fields(A& a, M& m) {
   a.number(m.num_slabs);
   a.span(m.queued);
   a.span(m.prefill);
+  a.span(m.since_computed);
+  a.number(m.slabs_hidden);
 }
 
 template <class A, Like<PrefillFailed> M>

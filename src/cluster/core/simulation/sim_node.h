@@ -107,6 +107,7 @@ class SimNode {
   void execute(const Announce& output);
   void execute(const WarmUp& output);
   void execute(const Drained&) { drained_ = true; }
+  void execute(const RecordSpan&) {}
   void finish_import(const ImportSlab& output);
   void finish_write(uint64_t number);
 
