@@ -84,6 +84,9 @@ void add_up(CLI::App& cluster, Action& action) {
   command->add_flag("--in-process", options->in_process, "all nodes in this process");
   command->add_option("--serve-flags", options->more,
                       "further flags of cheetah serve for every node: --serve-flags='--ctx-size 4096'");
+  command->add_option("--prefill-flags", options->more_prefill,
+                      "further flags for prefill workers: --prefill-flags='--page-tokens 64'");
+  command->add_option("--decode-flags", options->more_decode, "further flags for decode workers");
   command->callback([=, &action] {
     action = [=] { return options->in_process ? run_in_process(*options) : run_up(*options); };
   });

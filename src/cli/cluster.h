@@ -15,6 +15,7 @@ struct UpOptions {
   int threads = 0;                       // 0: the cores, shared out
   bool in_process = false;
   std::string more;  // flags for every node, blanks between
+  std::string more_prefill, more_decode;
 };
 
 int run_up(const UpOptions& options);

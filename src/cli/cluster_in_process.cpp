@@ -29,7 +29,8 @@ EngineConfig worker_config(const ServeOptions& options, const Model& model, int 
 }  // namespace
 
 int run_in_process(const UpOptions& up) {
-  if (!up.more.empty()) throw UsageError("--in-process takes no further flags of cheetah serve");
+  if (!up.more.empty() || !up.more_prefill.empty() || !up.more_decode.empty())
+    throw UsageError("--in-process takes no further flags of cheetah serve");
   ServeOptions options;
   options.engine.model = up.model;
   options.engine.threads = threads_each(up);
@@ -50,7 +51,7 @@ int run_in_process(const UpOptions& up) {
     launch.role = role;
     launch.name = name;
     const EngineConfig config = role == Role::kRouter ? router_limits(options, *model) : engine;
-    return cluster::launch_node(launch, {model, grammars, &log}, config, &world);
+    return cluster::launch_node(launch, {model, grammars, &log, server.traces()}, config, &world);
   };
   std::vector<std::unique_ptr<Node>> workers;
   for (int i = 0; i < up.num_prefill; ++i) workers.push_back(start(Role::kPrefill, format("prefill-{}", i)));

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "cli/engine_options.h"
 #include "cluster/net/identity.h"
 
 namespace cheetah {
@@ -26,6 +27,9 @@ void add_cluster_settings(Settings& s, ClusterOptions& o) {
              "PEM file with the authority of all nodes' certificates");
   s.add_text("policy-file", o.policy_file, "TOML file with the policies of routing, admission and scaling");
   s.add_choice("transfer", o.transfer, {"auto", "shared_memory", "ucx"}, "how pages move between workers");
+  s.add_text("transfer-dtype", o.transfer_dtype,
+             "type in which pages come to this worker: f32, bf16, f16, fp8, int8 (default: the narrower of "
+             "both workers' caches)");
   s.add_seconds("lease-ttl", o.lease_s, 0, 3600, "time after which a silent node leaves the registry");
 }
 
@@ -43,6 +47,12 @@ cluster::LaunchOptions launch_options(const ClusterOptions& options) {
   launch.host = options.host;
   launch.port = static_cast<uint16_t>(options.port);
   launch.transfer = options.transfer;
+  if (!options.transfer_dtype.empty()) {
+    launch.transfer_dtype = cache_type_from_name(options.transfer_dtype);
+    if (!launch.transfer_dtype)
+      throw UsageError(format("--transfer-dtype: '{}' is not one of f32, bf16, f16, fp8, int8",
+                              printable(options.transfer_dtype)));
+  }
   launch.credentials = cluster::read_credentials(options.credentials);
   launch.policy = policy_of(options);
   launch.policy_file = options.policy_file;

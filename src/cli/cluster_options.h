@@ -10,7 +10,7 @@ namespace cheetah {
 struct ClusterOptions {
   std::string role = "none";
   std::string url;
-  std::string name, host = "127.0.0.1", policy_file, transfer = "auto";
+  std::string name, host = "127.0.0.1", policy_file, transfer = "auto", transfer_dtype;
   cluster::CredentialFiles credentials;
   int port = 0;
   double lease_s = 0;  // 0: what the URL says

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/cluster.h"
+#include "cli/cluster_memory.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cluster/net/session_crypto.h"
@@ -56,6 +57,8 @@ std::string new_secret() {
 struct NodePlan {
   std::string role, name;
   uint16_t port = 0;  // for peers
+  std::string flags = {};
+  int64_t kv_bytes = 0;  // 0: its flags say it
 };
 
 std::vector<NodePlan> node_plans(const UpOptions& options) {
@@ -109,10 +112,23 @@ ProcessPlan process_plan(const UpOptions& options, const NodePlan& node, const F
     add({"--secret-file", files.secret});
   if (node.role == "router") add({"--port", std::to_string(options.port)});
   if (node.role != "router") add({"--threads", std::to_string(threads_each(options))});
+  if (node.kv_bytes > 0) add({"--kv-memory", std::to_string(node.kv_bytes)});
   if (!options.policy_file.empty()) add({"--policy-file", options.policy_file});
-  std::istringstream more(options.more);
+  std::istringstream more(options.more + " " + node.flags);
   for (std::string word; more >> word;) plan.command.push_back(word);
   return plan;
+}
+
+// Each worker's flags and its part of the memory; returns what to tell about it.
+std::string share_out(const UpOptions& options, std::vector<NodePlan>& nodes) {
+  const int64_t prefill = options.num_prefill > 0 ? kv_bytes_for(options, options.more_prefill) : 0;
+  const int64_t decode = kv_bytes_for(options, options.more_decode);
+  for (NodePlan& node : nodes) {
+    if (node.role == "router") continue;
+    node.flags = node.role == "prefill" ? options.more_prefill : options.more_decode;
+    node.kv_bytes = node.role == "prefill" ? prefill : decode;
+  }
+  return memory_text(prefill, decode, options);
 }
 
 void print_lines(const std::vector<std::string>& lines) {
@@ -162,7 +178,8 @@ int threads_each(const UpOptions& options) {
 int run_up(const UpOptions& given) {
   UpOptions options = given;
   if (options.port == 0) options.port = free_port();
-  const std::vector<NodePlan> nodes = node_plans(options);
+  std::vector<NodePlan> nodes = node_plans(options);
+  print_lines({share_out(options, nodes)});
   const Folder folder = prepare(options, nodes);
   const cluster::Credentials credentials = cluster::read_credentials(folder.credentials);
   std::vector<ProcessPlan> plans;

@@ -52,7 +52,7 @@ int run_node(const ServeOptions& options) {
   GrammarCache grammars(*model);
   const EngineConfig engine =
       router ? router_limits(options, *model) : plan_memory(*model, engine_config(options)).config;
-  const auto node = cluster::launch_node(launch, {model, grammars, &log}, engine);
+  const auto node = cluster::launch_node(launch, {model, grammars, &log, server.traces()}, engine);
   const auto limit = std::chrono::milliseconds(static_cast<int64_t>(options.shutdown_timeout_s * 1e3));
   if (becomes_ready(*node, signals)) {
     server.serve(node->backend(), make_api_services(options, *model, node->backend().config(), grammars),

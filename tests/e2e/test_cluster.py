@@ -73,14 +73,14 @@ def texts(answer):
 class Cluster:
     """`cheetah cluster up` on free ports."""
 
-    def __init__(self, prefill, decode, *flags, policy=REMOTE):
+    def __init__(self, prefill, decode, *flags, policy=REMOTE, serve_flags=()):
         self.folder = tempfile.mkdtemp(prefix="cheetah-e2e-")
         self.policy = os.path.join(self.folder, "policy.toml")
         with open(self.policy, "w") as file:
             file.write(policy)
         self.port = free_port()
         self.out = open(os.path.join(self.folder, "up.log"), "w+b")
-        more = [] if "--in-process" in flags else ["--serve-flags=" + " ".join(SMALL)]
+        more = [] if "--in-process" in flags else ["--serve-flags=" + " ".join([*SMALL, *serve_flags])]
         self.process = subprocess.Popen(
             [PROGRAM, "cluster", "up", MODEL, "--prefill", str(prefill), "--decode", str(decode), "--port", str(self.port),
              "--policy-file", self.policy, "--threads", "1", *([] if "--in-process" in flags else ["--logs", self.folder]),
