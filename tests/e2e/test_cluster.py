@@ -264,6 +264,8 @@ class ClusterTest(unittest.TestCase):
                 seen = json.loads(status.stdout)
                 roles = sorted(worker["role"] for worker in seen["workers"])
                 self.assertEqual(roles, ["decode", "decode", "prefill", "prefill", "router"], seen)
+                rates = [worker["load"]["transfer_bytes_per_s"] for worker in seen["workers"] if worker["role"] == "prefill"]
+                self.assertGreater(max(rates), 0, "how fast pages travelled was measured")
             finally:
                 self.assertEqual(cluster.stop(), 0)
         finally:
