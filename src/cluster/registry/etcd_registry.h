@@ -1,5 +1,6 @@
 #pragma once
 // The registry in etcd 3.4 or later, through its JSON gateway.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -30,6 +31,12 @@ struct EtcdConfig {
   // A watch that is silent for so long is begun again: its connection may be dead without knowing.
   std::chrono::milliseconds silence_limit{20'000};
 };
+
+// How long to wait before etcd is asked again, after another failure.
+inline std::chrono::milliseconds longer_pause(std::chrono::milliseconds last) {
+  constexpr std::chrono::milliseconds kFirst{50}, kLongest{1000};
+  return std::clamp(2 * last, kFirst, kLongest);
+}
 
 // Whether both conversations go well, told as one state.
 class EtcdHealth {

@@ -11,7 +11,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kFirstPause{50}, kLongestPause{1000};
 constexpr milliseconds kLeaveLimit{500};
 
 }  // namespace
@@ -46,7 +45,7 @@ void EtcdSession::loop() {
       if (lease_) sleep_until(lease_->next_keep_alive);
     } catch (const Error& error) {
       health_.report(EtcdHealth::kSession, false, error.what());
-      pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
+      pause_ = longer_pause(pause_);
       for (const Time until = Clock::now() + pause_; Clock::now() < until && !stopping_;) {
         refuse_all(error.what());
         sleep_until(until);

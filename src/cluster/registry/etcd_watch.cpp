@@ -9,12 +9,6 @@ namespace cheetah::cluster {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-namespace {
-
-constexpr milliseconds kFirstPause{50}, kLongestPause{1000};
-
-}  // namespace
-
 EtcdWatch::EtcdWatch(EtcdConfig config, RegistryView& view, EtcdHealth& health)
     : config_(std::move(config)),
       root_(format("/cheetah/{}/", config_.cluster)),
@@ -39,7 +33,7 @@ void EtcdWatch::loop() {
     } catch (const Error& error) {
       if (health_.is_up(EtcdHealth::kWatch)) pause = milliseconds(0);
       health_.report(EtcdHealth::kWatch, false, error.what());
-      pause = std::clamp(2 * pause, kFirstPause, kLongestPause);
+      pause = longer_pause(pause);
       wakes_.wait_until(Clock::now() + pause);
     }
   }
