@@ -12,6 +12,9 @@ namespace {
 
 using Lanes = std::array<uint32_t, 4>;
 
+// Slabs are written in chunks of 256 KiB (slot_copy.cpp); what is smaller may well be read from a cache.
+constexpr size_t kStreamedBytes = size_t{128} << 10;
+
 constexpr std::array<uint32_t, 256> make_table() {
   std::array<uint32_t, 256> table{};
   for (uint32_t i = 0; i < 256; ++i) {
@@ -42,6 +45,27 @@ __attribute__((target("sse4.2"))) void blocks_sse42(Lanes& lanes, const std::byt
     c = _mm_crc32_u64(c, words[2]);
     d = _mm_crc32_u64(d, words[3]);
   }
+  lanes = {static_cast<uint32_t>(a), static_cast<uint32_t>(b), static_cast<uint32_t>(c),
+           static_cast<uint32_t>(d)};
+}
+
+// `to` is aligned to 16 bytes.
+__attribute__((target("sse4.2"))) void copy_blocks_sse42(Lanes& lanes, const std::byte* data, size_t blocks,
+                                                         std::byte* to) {
+  uint64_t a = lanes[0], b = lanes[1], c = lanes[2], d = lanes[3];
+  for (size_t i = 0; i < blocks; ++i, data += 32, to += 32) {
+    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(data));
+    const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(data + 16));
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to), low);
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + 16), high);
+    std::array<uint64_t, 4> words;
+    std::memcpy(words.data(), data, sizeof words);
+    a = _mm_crc32_u64(a, words[0]);
+    b = _mm_crc32_u64(b, words[1]);
+    c = _mm_crc32_u64(c, words[2]);
+    d = _mm_crc32_u64(d, words[3]);
+  }
+  _mm_sfence();  // before anybody is told that it is there
   lanes = {static_cast<uint32_t>(a), static_cast<uint32_t>(b), static_cast<uint32_t>(c),
            static_cast<uint32_t>(d)};
 }
@@ -76,6 +100,21 @@ void Checksum::update(std::span<const std::byte> bytes) {
   add_blocks(lanes_, bytes.data(), bytes.size() / kBlock);
   rest_bytes_ = bytes.size() % kBlock;
   if (rest_bytes_ > 0) std::memcpy(rest_.data(), bytes.data() + bytes.size() - rest_bytes_, rest_bytes_);
+}
+
+void Checksum::update_and_copy(std::span<const std::byte> bytes, std::byte* to) {
+#if defined(__x86_64__)
+  const bool aligned = reinterpret_cast<uintptr_t>(to) % 16 == 0;
+  if (bytes.size() >= kStreamedBytes && rest_bytes_ == 0 && aligned && __builtin_cpu_supports("sse4.2")) {
+    const size_t blocks = bytes.size() / kBlock;
+    copy_blocks_sse42(lanes_, bytes.data(), blocks, to);
+    total_bytes_ += blocks * kBlock;
+    to += blocks * kBlock;
+    bytes = bytes.subspan(blocks * kBlock);
+  }
+#endif
+  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  update(bytes);
 }
 
 uint64_t Checksum::value() const {

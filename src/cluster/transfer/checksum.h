@@ -12,6 +12,9 @@ namespace cheetah::cluster::transfer {
 class Checksum {
  public:
   void update(std::span<const std::byte> bytes);
+  // The same while copying, in one pass over memory. What is larger than the caches is written past them:
+  // filling them with it first would read all of it from memory.
+  void update_and_copy(std::span<const std::byte> bytes, std::byte* to);
   uint64_t value() const;
 
  private:

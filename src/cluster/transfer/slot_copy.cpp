@@ -10,8 +10,7 @@
 namespace cheetah::cluster::transfer {
 namespace {
 
-// Small enough to stay in a core's second-level cache between the copy and the checksum, and to notice a
-// cancellation soon; device copies are started one by one and like to be larger.
+// Small enough to notice a cancellation soon; device copies are started one by one and like to be larger.
 constexpr size_t kHostChunk = size_t{256} << 10;
 constexpr size_t kDeviceChunk = size_t{8} << 20;
 
@@ -60,12 +59,14 @@ Written write_slab(const PushOrder& order, const ArenaView& arena, WriterNumber 
       }
       const auto chunk = piece.first(std::min(most, piece.size()));
       try {
-        copy_bytes(to, arena.kind, chunk, order.kind);
+        if (on_host)
+          sum.update_and_copy(chunk, to);
+        else
+          copy_bytes(to, arena.kind, chunk, order.kind);
       } catch (const Error&) {
         words.abandon_write(slot, generation, writer);
         throw;
       }
-      if (on_host) sum.update(chunk);
       to += chunk.size();
       piece = piece.subspan(chunk.size());
     }

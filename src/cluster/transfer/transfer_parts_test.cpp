@@ -29,6 +29,21 @@ TEST(TransferChecksum, PiecesOfAnySizeGiveTheSameValue) {
   }));
 }
 
+TEST(TransferChecksum, CopyingAlongChangesNeitherTheValueNorTheBytes) {
+  const auto bytes = pattern_bytes(600'000, 3);
+  for (const size_t first :
+       {size_t{0}, size_t{5}, size_t{32}, size_t{150'000}, size_t{300'001}, bytes.size()})
+    for (const size_t shift : {size_t{0}, size_t{1}, size_t{16}}) {
+      std::vector<std::byte> copy(bytes.size() + 64);
+      std::byte* const to = copy.data() + 16 - reinterpret_cast<uintptr_t>(copy.data()) % 16 + shift;
+      Checksum sum;
+      sum.update_and_copy(std::span(bytes).first(first), to);
+      sum.update_and_copy(std::span(bytes).subspan(first), to + first);
+      EXPECT_EQ(sum.value(), checksum(bytes));
+      EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), to)) << first << " " << shift;
+    }
+}
+
 TEST(TransferChecksum, EveryFlippedBitAndEveryLengthChangesIt) {
   auto bytes = pattern_bytes(100, 9);
   const uint64_t right = checksum(bytes);
