@@ -68,6 +68,10 @@ class TestAgent {
   const PushDone* await_done(TransferId id) {
     return await<PushDone>([id](const PushDone& done) { return done.id == id; });
   }
+  bool lands(TransferId id) {
+    const PushDone* done = await_done(id);
+    return done != nullptr && done->done;
+  }
 
  private:
   std::unique_ptr<TransferAgent> agent_;

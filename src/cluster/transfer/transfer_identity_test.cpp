@@ -54,11 +54,10 @@ TEST_P(TransferIdentity, NobodyElseWritesAPage) {
   EXPECT_FALSE(done->done) << "a receiver without a certificate is sent nothing";
 }
 
-INSTANTIATE_TEST_SUITE_P(, TransferIdentity, testing::ValuesIn(available_backends()),
+INSTANTIATE_TEST_SUITE_P(Backends, TransferIdentity, testing::ValuesIn(available_backends()),
                          [](const auto& backend) {
-                           std::string name = name_of(backend.param);
-                           std::erase(name, '-');
-                           return name;
+                           const std::string name = name_of(backend.param);
+                           return name == "in-process" ? "InProcess" : name == "shm" ? "SharedMemory" : "Ucx";
                          });
 
 }  // namespace

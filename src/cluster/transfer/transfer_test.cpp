@@ -71,8 +71,8 @@ TEST_P(TransferPair, EmptyAndFullSlabsArrive) {
   const auto reserved = receiver()->reserve(kKey, 2, soon());
   const auto empty = pattern_bytes(0, 1), full = pattern_bytes(kTestSlotBytes, 2);
   const TransferId first = push(reserved->ticket, 0, empty), second = push(reserved->ticket, 1, full);
-  ASSERT_TRUE(sender().await_done(first)->done);
-  ASSERT_TRUE(sender().await_done(second)->done);
+  ASSERT_TRUE(sender().lands(first));
+  ASSERT_TRUE(sender().lands(second));
   EXPECT_EQ(slab(reserved->id, 0).size(), 0u);
   EXPECT_EQ(slab(reserved->id, 1), full);
 }
@@ -89,7 +89,7 @@ TEST_P(TransferPair, ManySlabsInFlightAllArriveOnce) {
       sent.push_back(
           pattern_bytes(1 + (i * 7919 + static_cast<uint32_t>(round) * 104729) % kTestSlotBytes, i));
     for (uint32_t i = 0; i < kTestSlots; ++i) ids.push_back(push(reserved->ticket, i, sent[i]));
-    for (const TransferId id : ids) ASSERT_TRUE(sender().await_done(id)->done);
+    for (const TransferId id : ids) ASSERT_TRUE(sender().lands(id));
     for (uint32_t i = 0; i < kTestSlots; ++i) EXPECT_EQ(slab(reserved->id, i), sent[i]);
     receiver()->release(reserved->id);
     EXPECT_EQ(receiver()->free_slots(), kTestSlots);
@@ -104,7 +104,7 @@ TEST_P(TransferPair, ManySlabsInFlightAllArriveOnce) {
 TEST_P(TransferPair, ASlabThatIsThereIsNotWrittenAgain) {
   const auto reserved = receiver()->reserve(kKey, 1, soon());
   const auto first = pattern_bytes(1000, 1), second = pattern_bytes(1000, 2);
-  ASSERT_TRUE(sender().await_done(push(reserved->ticket, 0, first))->done);
+  ASSERT_TRUE(sender().lands(push(reserved->ticket, 0, first)));
   const PushDone* again = sender().await_done(push(reserved->ticket, 0, second));
   ASSERT_TRUE(again);
   EXPECT_FALSE(again->done);
@@ -133,7 +133,7 @@ TEST_P(TransferPair, AReservationPastItsDeadlineIsGivenUpAndFreed) {
   const Time now = std::chrono::steady_clock::now();
   const auto reserved = receiver()->reserve(kKey, 2, now + std::chrono::hours(1));
   const auto bytes = pattern_bytes(100, 1);
-  ASSERT_TRUE(sender().await_done(push(reserved->ticket, 0, bytes))->done);
+  ASSERT_TRUE(sender().lands(push(reserved->ticket, 0, bytes)));
   receiver().poll(now);
   EXPECT_FALSE(receiver().seen<ReservationStalled>());
   receiver().poll(now + std::chrono::hours(2));
@@ -146,7 +146,7 @@ TEST_P(TransferPair, AReservationThatStallsBetweenSlabsIsGivenUp) {
   const auto reserved =
       receiver()->reserve(kKey, 2, std::chrono::steady_clock::now() + std::chrono::hours(1));
   const auto bytes = pattern_bytes(100, 1);
-  ASSERT_TRUE(sender().await_done(push(reserved->ticket, 0, bytes))->done);
+  ASSERT_TRUE(sender().lands(push(reserved->ticket, 0, bytes)));
   ASSERT_TRUE(receiver().await<SlabArrived>());
   receiver().poll(std::chrono::steady_clock::now() + std::chrono::minutes(1));
   const auto* stalled = receiver().seen<ReservationStalled>();
@@ -157,7 +157,7 @@ TEST_P(TransferPair, AReservationThatStallsBetweenSlabsIsGivenUp) {
 TEST_P(TransferPair, ACompleteReservationOutlivesItsDeadlineUntilItIsReleased) {
   const auto reserved = receiver()->reserve(kKey, 1, soon());
   const auto bytes = pattern_bytes(100, 1);
-  ASSERT_TRUE(sender().await_done(push(reserved->ticket, 0, bytes))->done);
+  ASSERT_TRUE(sender().lands(push(reserved->ticket, 0, bytes)));
   ASSERT_TRUE(receiver().await<SlabArrived>());
   receiver().poll(std::chrono::steady_clock::now() + std::chrono::hours(5));
   EXPECT_FALSE(receiver().seen<ReservationStalled>());
@@ -216,7 +216,7 @@ TEST_P(TransferPair, ACancelledPushEndsOnceAndLeavesTheSlotUsable) {
   ASSERT_TRUE(done);
   if (!done->done) {
     const TransferId again = push(reserved->ticket, 0, bytes);
-    ASSERT_TRUE(sender().await_done(again)->done);
+    ASSERT_TRUE(sender().lands(again));
   }
   EXPECT_EQ(slab(reserved->id, 0), bytes);
 }
@@ -224,7 +224,7 @@ TEST_P(TransferPair, ACancelledPushEndsOnceAndLeavesTheSlotUsable) {
 TEST_P(TransferPair, BothDirectionsWorkOverTheOneConnection) {
   const auto there = receiver()->reserve(kKey, 1, soon());
   const auto bytes = pattern_bytes(999, 1);
-  ASSERT_TRUE(sender().await_done(push(there->ticket, 0, bytes))->done);
+  ASSERT_TRUE(sender().lands(push(there->ticket, 0, bytes)));
   const auto back = sender()->reserve(kKey, 1, soon());
   const TransferId id = receiver()->push({.to = kSender, .ticket = back->ticket, .pieces = {bytes}});
   const PushDone* done = receiver().await_done(id);
@@ -235,7 +235,7 @@ TEST_P(TransferPair, BothDirectionsWorkOverTheOneConnection) {
 TEST_P(TransferPair, APeerThatLeavesIsReportedAndItsReservationsCanBeFreed) {
   const auto reserved = receiver()->reserve(kKey, 2, soon());
   const auto bytes = pattern_bytes(100, 1);
-  ASSERT_TRUE(sender().await_done(push(reserved->ticket, 0, bytes))->done);
+  ASSERT_TRUE(sender().lands(push(reserved->ticket, 0, bytes)));
   sender().destroy();
   const auto* down = receiver().await<TransferPeerDown>();
   ASSERT_TRUE(down);
@@ -247,7 +247,7 @@ TEST_P(TransferPair, APeerThatLeavesIsReportedAndItsReservationsCanBeFreed) {
 TEST_P(TransferPair, PushesToAReceiverThatLeftEnd) {
   const auto reserved = receiver()->reserve(kKey, 1, soon());
   const auto bytes = pattern_bytes(100, 1);
-  ASSERT_TRUE(sender().await_done(push(reserved->ticket, 0, bytes))->done);
+  ASSERT_TRUE(sender().lands(push(reserved->ticket, 0, bytes)));
   receiver().destroy();
   const PushDone* done = sender().await_done(push(reserved->ticket, 0, bytes));
   ASSERT_TRUE(done);
@@ -334,7 +334,7 @@ TEST_P(TransferPair, OnReadyIsCalledWhenThereIsSomethingToPoll) {
   receiver()->on_ready([&] { ++calls; });
   const auto reserved = receiver()->reserve(kKey, 1, soon());
   const auto bytes = pattern_bytes(100, 1);
-  ASSERT_TRUE(sender().await_done(push(reserved->ticket, 0, bytes))->done);
+  ASSERT_TRUE(sender().lands(push(reserved->ticket, 0, bytes)));
   EXPECT_GE(calls.load(), 1);
   receiver()->on_ready(nullptr);
 }
@@ -343,7 +343,7 @@ TEST_P(TransferPair, RegisteredMemoryCanBePushedAndUnregistered) {
   auto bytes = pattern_bytes(50'000, 1);
   const MemoryHandle handle = sender()->register_memory(bytes, MemoryKind::kHost);
   const auto reserved = receiver()->reserve(kKey, 1, soon());
-  ASSERT_TRUE(sender().await_done(push(reserved->ticket, 0, bytes))->done);
+  ASSERT_TRUE(sender().lands(push(reserved->ticket, 0, bytes)));
   EXPECT_EQ(slab(reserved->id, 0), bytes);
   sender()->unregister_memory(handle);
 }
