@@ -26,7 +26,9 @@ void add_cluster_settings(Settings& s, ClusterOptions& o) {
   s.add_text("cluster-ca", o.credentials.authorities,
              "PEM file with the authority of all nodes' certificates");
   s.add_text("policy-file", o.policy_file, "TOML file with the policies of routing, admission and scaling");
-  s.add_choice("transfer", o.transfer, {"auto", "shared_memory", "ucx"}, "how pages move between workers");
+  s.add_choice(
+      "transfer", o.transfer, {"auto", "shm", "ucx"},
+      "how pages move between workers: shared memory, or UCX where others than this machine reach them");
   s.add_text("transfer-dtype", o.transfer_dtype,
              "type in which pages come to this worker: f32, bf16, f16, fp8, int8 (default: the narrower of "
              "both workers' caches)");

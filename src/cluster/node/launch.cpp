@@ -24,14 +24,12 @@ TransferBackend transfer_of(const LaunchOptions& options) {
   if (options.transfer != "auto") {
     const auto named = transfer_backend_from_name(options.transfer);
     if (!named)
-      throw UsageError(format("--transfer {}: expected auto, in_process, shared_memory or ucx",
-                              printable(options.transfer)));
+      throw UsageError(format("--transfer {}: expected auto, shm or ucx", printable(options.transfer)));
     return *named;
   }
   if (options.cluster.kind == ClusterUrl::Kind::kInProcess) return TransferBackend::kInProcess;
+  // Whom only this machine reaches has peers on this machine alone.
   const bool here = options.host == "127.0.0.1" || options.host == "::1" || options.host == "localhost";
-  const bool has_ucx = why_unavailable(TransferBackend::kUcx).empty();
-  if (options.cluster.kind == ClusterUrl::Kind::kEtcd && has_ucx) return TransferBackend::kUcx;
   return here ? TransferBackend::kSharedMemory : TransferBackend::kUcx;
 }
 

@@ -22,7 +22,7 @@ struct LaunchOptions {
   Credentials credentials;
   PolicyConfig policy;
   std::string policy_file;              // where it came from: read again when it changes
-  std::string transfer = "auto";        // in_process, shared_memory, ucx
+  std::string transfer = "auto";        // or a backend's name
   std::optional<DType> transfer_dtype;  // in which pages come; nullopt: the narrower of both workers'
   int64_t receive_bytes = int64_t{64} << 20;
   WorkerConfig worker = {};

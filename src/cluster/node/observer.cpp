@@ -48,8 +48,12 @@ Observer::~Observer() {
 void Observer::on_registry(const RegistryEvent& event) {
   const RegistryEntry& entry = event.entry;
   if (event.kind == RegistryEvent::Kind::kSynced) return;
-  if (const auto address = peer_address(entry.key); address && event.kind == RegistryEvent::Kind::kPut)
-    return mesh_->connect_to(address->host, address->port);
+  if (const auto address = peer_address(entry.key)) {
+    const bool put = event.kind == RegistryEvent::Kind::kPut;
+    addresses_.with([&](auto& all) { put ? all.insert(entry.key).second : all.erase(entry.key) > 0; });
+    if (put) mesh_->connect_to(address->host, address->port);
+    return;
+  }
   const auto id = worker_in_key(entry.key);
   if (!id) return;
   if (event.kind == RegistryEvent::Kind::kRemove) {
@@ -100,7 +104,8 @@ void Observer::wait(std::chrono::milliseconds limit) const {
   };
   while (std::chrono::steady_clock::now() < until) {
     const auto now = workers();
-    if (!now.empty() && std::ranges::all_of(now, heard)) return;
+    if (now.size() >= std::max<size_t>(1, addresses_.copy().size()) && std::ranges::all_of(now, heard))
+      return;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }

@@ -2,6 +2,7 @@
 // Looks at a cluster from outside: who is in the registry, and what each says of itself over a link.
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,8 @@ class Observer {
   ServiceState queue() const { return services_.jobs->state(); }
   // "ADDRESS: why", of those that refused this observer or were refused by it.
   std::vector<std::string> refusals() const { return refusals_.copy(); }
-  // Until every worker of the registry has said something, or the time is up.
+  // Until every worker of the registry, or at every address of its list, has said something, or the time is
+  // up.
   void wait(std::chrono::milliseconds limit) const;
 
  private:
@@ -41,6 +43,7 @@ class Observer {
 
   Services services_;
   Published<Seen> seen_;
+  Published<std::set<std::string>> addresses_;  // where somebody should be
   Published<std::vector<std::string>> refusals_;
   std::unique_ptr<Mesh> mesh_;
 };

@@ -49,11 +49,14 @@ __attribute__((target("sse4.2"))) void blocks_sse42(Lanes& lanes, const std::byt
            static_cast<uint32_t>(d)};
 }
 
-// `to` is aligned to 16 bytes.
+// `to` is aligned to 16 bytes. Finding a page takes as long as filling a quarter of it, so the one that comes
+// a few pages later is looked up now.
 __attribute__((target("sse4.2"))) void copy_blocks_sse42(Lanes& lanes, const std::byte* data, size_t blocks,
                                                          std::byte* to) {
+  constexpr size_t kPageBlocks = 4096 / 32, kAheadBytes = 4 * 4096;
   uint64_t a = lanes[0], b = lanes[1], c = lanes[2], d = lanes[3];
   for (size_t i = 0; i < blocks; ++i, data += 32, to += 32) {
+    if (i % kPageBlocks == 0) __builtin_prefetch(to + kAheadBytes, 1);
     const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(data));
     const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(data + 16));
     _mm_stream_si128(reinterpret_cast<__m128i*>(to), low);
