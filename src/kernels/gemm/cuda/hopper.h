@@ -47,17 +47,33 @@ bool hopper_gemm_fits(const HopperGemmArgs& args, const DeviceInfo& device);
 // FLOP.
 void hopper_tile_gemm(const HopperGemmArgs& args, Stream& stream);
 
+// How the tiles share the card: pairs of blocks above or beside each other, or the blocks of a cluster each
+// with a part of K for one tile (BF16, and FP8 without scales of blocks).
+struct TilePlan {
+  bool beside = false;
+  int splits = 1;  // 1, 2 or 4
+};
+TilePlan plan_tiles(const HopperGemmArgs& args, int num_multiprocessors);
+void hopper_planned_tiles(const HopperGemmArgs& args, const TilePlan& plan, Stream& stream);
+void hopper_split_gemm(const HopperGemmArgs& args, int splits, Stream& stream);
+
 // Decode steps: at most 64 rows of x. W is read once at memory speed. Outputs in groups of four.
 inline constexpr int64_t kMaxSkinnyRows = 64;
 void hopper_skinny_gemm(const HopperGemmArgs& args, Stream& stream);
 void hopper_skinny_fp8_gemm(const HopperGemmArgs& args, Stream& stream);
+
+// Logits of large batches: at most 256 rows of x, BF16 or FP8 without scales of blocks, no gates. W is read
+// once.
+inline constexpr int64_t kMaxWideRows = 256;
+bool hopper_wide_fits(const HopperGemmArgs& args);
+void hopper_wide_gemm(const HopperGemmArgs& args, Stream& stream);
 
 // Whether reading W once for every 64 rows takes less time than tiles that do not fill the card: batches a
 // little above 64 rows, and few outputs.
 bool prefers_skinny(const HopperGemmArgs& args, int num_multiprocessors);
 
 // Blocks that share a skinny product's inner dimension, so that all multiprocessors have work: 1, 2, 4 or 8.
-int skinny_splits(int64_t tiles, int num_multiprocessors);
+int skinny_splits(int64_t tiles, int64_t k_blocks, int num_multiprocessors);
 
 // Rows [offsets[e], offsets[e + 1]) of x through matrix e, all of one shape and type: BF16, or FP8 with
 // scales.

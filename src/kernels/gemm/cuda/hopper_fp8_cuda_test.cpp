@@ -147,6 +147,20 @@ TEST(HopperFp8, TilesFinishAsAsked) {
                     hopper_tile_gemm);
 }
 
+TEST(HopperFp8, TilesAreRightHoweverTheyShareTheCard) {
+  for (const TilePlan& plan : {TilePlan{}, {.beside = true}, {.splits = 2}, {.splits = 4}})
+    for (const bool gated : {false, true})
+      check<Bf16>(
+          {.m = 333, .n = 1040, .k = 1040, .gated = gated, .extras = true},
+          [&](const HopperGemmArgs& args, Stream& stream) { hopper_planned_tiles(args, plan, stream); });
+}
+
+TEST(HopperFp8, WideProductsAreRightAtEveryBatch) {
+  for (const int64_t m : {65, 150})
+    for (const int64_t n : {136, 6144}) check<Bf16>({.m = m, .n = n, .k = 528}, hopper_wide_gemm);
+  check<float>({.m = 150, .n = 1024, .k = 512, .extras = true}, hopper_wide_gemm);
+}
+
 TEST(HopperFp8, SkinnyProductsAreRightAtEveryBatchAndSplit) {
   for (const bool blocks : {false, true}) {
     for (const int64_t m : {1, 16, 17, 64})

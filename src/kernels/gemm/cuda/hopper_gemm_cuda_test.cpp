@@ -135,6 +135,27 @@ TEST_F(HopperGemm, TilesAreRightWhetherFullOrNot) {
   for (const int64_t k : {8, 64, 72, 4096}) check({.m = 300, .n = 512, .k = k}, run);
 }
 
+TEST_F(HopperGemm, TilesAreRightHoweverTheyShareTheCard) {
+  for (const TilePlan& plan : {TilePlan{}, {.beside = true}, {.splits = 2}, {.splits = 4}}) {
+    SCOPED_TRACE(testing::Message() << (plan.beside ? "beside" : "") << plan.splits);
+    const auto run = [&](const HopperGemmArgs& args) { hopper_planned_tiles(args, plan, stream_); };
+    for (const int64_t m : {1, 65, 128, 129, 300})
+      for (const int64_t n : {64, 264, 1024}) check({.m = m, .n = n, .k = 712}, run);
+    for (const bool gated : {false, true})
+      for (const bool extras : {false, true})
+        check({.m = 333, .n = 1040, .k = 520, .gated = gated, .bias = extras, .residual = extras}, run);
+  }
+}
+
+TEST_F(HopperGemm, WideProductsAreRightAtEveryBatch) {
+  const auto run = [&](const HopperGemmArgs& args) { hopper_wide_gemm(args, stream_); };
+  for (const int64_t m : {65, 128, 129, 256})
+    for (const int64_t n : {64, 136, 6144, 28672}) check({.m = m, .n = n, .k = 264}, run);
+  for (const int64_t m : {100, 150})
+    for (const bool f32 : {false, true})
+      check({.m = m, .n = 1024, .k = 512, .bias = true, .residual = true, .f32_output = f32}, run);
+}
+
 TEST_F(HopperGemm, TilesFinishAsAsked) {
   const auto run = [&](const HopperGemmArgs& args) { hopper_tile_gemm(args, stream_); };
   for (const DType dtype : {DType::kBF16, DType::kF16})

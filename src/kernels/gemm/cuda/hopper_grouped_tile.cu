@@ -49,20 +49,6 @@ __device__ void copy_tile(const TensorMap& x_map, const Problem& p, const Work& 
   }
 }
 
-// What lies staged goes to its rows of y, 16 bytes a thread.
-template <class T>
-__device__ void store_staged(const Outputs& out, const Work& work, const unsigned char* staging,
-                             int64_t first_row, int64_t first_column) {
-  constexpr int kChunks = T::kStored / 8;
-  for (int i = threadIdx.x % 128; i < 64 * kChunks; i += 128) {
-    const int row = i / kChunks, chunk = i % kChunks;
-    const int64_t to_row = first_row + row, column = first_column + chunk * 8;
-    if (to_row >= work.end_row || column >= out.ending.outputs) continue;
-    *reinterpret_cast<uint4*>(out.y + to_row * out.y_stride + column) = *reinterpret_cast<const uint4*>(
-        staging + chunk / 8 * 8192 + row * 128 + (((chunk % 8) ^ (row % 8)) << 4));
-  }
-}
-
 template <class T>
 __device__ void multiply_tile(const Problem& p, Outputs out, const Work& work,
                               tile::Multiplier<T>& multiplier) {
@@ -88,7 +74,7 @@ __device__ void multiply_tile(const Problem& p, Outputs out, const Work& work,
     tile::group_sync(multiplier.group);
     tile::stage_outputs<T>(out.ending, early, sums, part, first_row, first_column, staging);
     tile::group_sync(multiplier.group);
-    store_staged<T>(out, work, staging, first_row, first_column);
+    tile::store_staged<T>(out.ending, out.y, out.y_stride, staging, first_row, first_column);
   }
 }
 

@@ -42,28 +42,81 @@ bool hopper_blocks_fits(const HopperBlocksArgs& args, const DeviceInfo& device) 
          aligned(w.data);
 }
 
-// Rates of an H200 (NOTES.md): what a skinny product reads, and what a block takes for 64 of K.
-bool prefers_skinny(const HopperGemmArgs& args, int num_multiprocessors) {
-  constexpr double kReadBytesAUs = 3.3e6, kStepUs = 0.7, kStartUs = 3;
-  const int64_t size = args.dtype == DType::kF8E4M3 ? 1 : 2, tile_k = 128 / size;
-  constexpr int64_t kMostParts = 4, kTilePairRows = 256, kTileColumns = 256;
-  const auto ceil_of = [](int64_t count, int64_t each) { return (count + each - 1) / each; };
-  const int64_t parts = ceil_of(args.m, kMaxSkinnyRows);
-  if (parts == 1) return true;
-  if (parts > kMostParts) return false;
-  const int64_t blocks = 2 * ceil_of(args.m, kTilePairRows) * ceil_of(args.n, kTileColumns);
-  const auto bytes = static_cast<double>(size * args.n * args.k);
-  const double skinny_us = static_cast<double>(parts) * (bytes / kReadBytesAUs + kStartUs);
-  const double tiles_us = static_cast<double>(ceil_of(blocks, num_multiprocessors)) *
-                          (static_cast<double>(ceil_of(args.k, tile_k)) * kStepUs + kStartUs);
-  return skinny_us < tiles_us;
+namespace {
+
+constexpr int64_t kTileRows = 128, kTileColumns = 256;
+// Of a tile, in steps of 128 bytes along K: its start and end, and what sharing it out costs besides.
+constexpr int64_t kTileSteps = 4, kSplitSteps = 6;
+
+int64_t ceil_of(int64_t count, int64_t each) { return (count + each - 1) / each; }
+int64_t k_steps(const HopperGemmArgs& args) {
+  return ceil_of(args.k, args.dtype == DType::kF8E4M3 ? 128 : 64);
 }
 
-int skinny_splits(int64_t tiles, int num_multiprocessors) {
-  // More parts fill the card; beyond one and a half blocks an SM their sums cost more than they hide (H200).
+// Clusters that run at once. Not every group of an H200's multiprocessors is a multiple of four: 30, not 33.
+int64_t num_clusters(int blocks, int num_multiprocessors) {
+  const int64_t most = num_multiprocessors / blocks;
+  return blocks > 2 ? std::max<int64_t>(1, most * 10 / 11) : most;
+}
+
+// Steps until the last multiprocessor is done.
+int64_t steps_of(const HopperGemmArgs& args, const TilePlan& plan, int num_multiprocessors) {
+  const int64_t rows = ceil_of(args.m, kTileRows),
+                columns = ceil_of(args.n, args.block_scales ? kTileColumns / 2 : kTileColumns);
+  if (plan.splits > 1)
+    return ceil_of(rows * columns, num_clusters(plan.splits, num_multiprocessors)) *
+           (ceil_of(k_steps(args), plan.splits) + kTileSteps + kSplitSteps);
+  const int64_t pairs = plan.beside ? rows * ceil_of(columns, 2) : ceil_of(rows, 2) * columns;
+  return ceil_of(pairs, num_clusters(2, num_multiprocessors)) * (k_steps(args) + kTileSteps);
+}
+
+}  // namespace
+
+TilePlan plan_tiles(const HopperGemmArgs& args, int num_multiprocessors) {
+  TilePlan best;
+  int64_t least = steps_of(args, best, num_multiprocessors);
+  const auto consider = [&](const TilePlan& plan) {
+    const int64_t steps = steps_of(args, plan, num_multiprocessors);
+    if (steps >= least) return;
+    least = steps;
+    best = plan;
+  };
+  consider({.beside = true});
+  const bool can_split = !args.block_scales && args.dtype != DType::kF16;
+  for (const int splits : {2, 4})
+    if (can_split && k_steps(args) >= 2 * splits) consider({.splits = splits});
+  return best;
+}
+
+// Rates of an H200 (NOTES.md): what a skinny product reads, and what a block takes for a step along K.
+bool prefers_skinny(const HopperGemmArgs& args, int num_multiprocessors) {
+  constexpr double kReadBytesAUs = 3.3e6, kStepUs = 0.7, kStartUs = 3;
+  constexpr int64_t kMostParts = 4;
+  const int64_t size = args.dtype == DType::kF8E4M3 ? 1 : 2, parts = ceil_of(args.m, kMaxSkinnyRows);
+  if (parts == 1) return true;
+  if (parts > kMostParts) return false;
+  const auto bytes = static_cast<double>(size * args.n * args.k);
+  const int64_t steps = steps_of(args, plan_tiles(args, num_multiprocessors), num_multiprocessors);
+  return static_cast<double>(parts) * (bytes / kReadBytesAUs + kStartUs) <
+         static_cast<double>(steps) * kStepUs + kStartUs;
+}
+
+int skinny_splits(int64_t tiles, int64_t k_blocks, int num_multiprocessors) {
+  // More parts fill the card. Beyond one and a half blocks an SM their sums cost more than they hide, unless
+  // each still has much to read (H200).
+  constexpr int64_t kMuch = 28;
+  const auto is_too_many = [&](int splits) {
+    const int64_t blocks = tiles * splits;
+    return blocks > 2 * num_multiprocessors ||
+           (2 * blocks > 3 * num_multiprocessors && k_blocks < kMuch * splits);
+  };
   int splits = 8;
-  while (splits > 1 && 2 * tiles * splits > 3 * num_multiprocessors) splits /= 2;
+  while (splits > 1 && is_too_many(splits)) splits /= 2;
   return splits;
+}
+
+bool hopper_wide_fits(const HopperGemmArgs& args) {
+  return !args.gated && !args.block_scales && args.dtype != DType::kF16;
 }
 
 }  // namespace cheetah::gpu

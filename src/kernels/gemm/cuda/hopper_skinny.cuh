@@ -26,8 +26,7 @@ inline constexpr wgmma::Input kStored = kInput == wgmma::Input::kE4m3 ? wgmma::I
 constexpr int kConsumers = 256;
 constexpr int kThreads = kConsumers + 32;
 constexpr int kWBytes = kRows * 128;
-constexpr int kRingBytes = 104 << 10;  // two blocks an SM
-constexpr int kPitch = kRows + 4;      // of the partial sums: no bank twice
+constexpr int kPitch = kRows + 4;  // of the partial sums: no bank twice
 
 struct SkinnyParams {
   int m, k_blocks, gate_rows;
@@ -46,7 +45,8 @@ struct SkinnyParams {
 template <int kTokens>
 struct Stage {
   static constexpr int kBytes = kWBytes + kTokens * 128;
-  static constexpr int kCount = kRingBytes / kBytes;
+  static constexpr int kBlocks = kTokens > 128 ? 1 : 2;  // a multiprocessor: their sums fill its registers
+  static constexpr int kCount = (208 << 10) / kBlocks / kBytes;
 };
 
 template <int kStages>
@@ -199,7 +199,7 @@ __device__ void finish(const SkinnyParams& p, int tile, int rank, const float* p
 }
 
 template <wgmma::Input kInput, int kTokens, int kSplits, bool kGated>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kThreads, Stage<kTokens>::kBlocks)
     skinny_gemm(const __grid_constant__ TensorMap w_map, const __grid_constant__ TensorMap x_map,
                 const SkinnyParams params) {
   constexpr int kStages = Stage<kTokens>::kCount;
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (threadIdx.x == kConsumers)
       copy_blocks<kTokens, kGated, kBlockK<kInput>>(w_map, x_map, params, tile, span, ring, pipe);
     __syncwarp();
-  } else if constexpr (kInput == wgmma::Input::kE4m3) {
+  } else if constexpr (kInput == wgmma::Input::kE4m3 && kTokens <= kMaxSkinnyRows) {
     const int half = static_cast<int>(threadIdx.x) / 128;
     const int64_t row = kGated ? half * params.gate_rows + tile * 64 : tile * kRows;
     const float* scales = params.block_scales;
@@ -279,7 +279,8 @@ template <wgmma::Input kInput, int kTokens, bool kGated>
 void launch_product(const HopperGemmArgs& args, Stream& stream) {
   constexpr int64_t kOutputs = kGated ? kRows / 2 : kRows;
   const int64_t tiles = (args.outputs() + kOutputs - 1) / kOutputs;
-  switch (skinny_splits(tiles, stream.device().num_sms)) {
+  const int64_t k_blocks = (args.k + kBlockK<kInput> - 1) / kBlockK<kInput>;
+  switch (skinny_splits(tiles, k_blocks, stream.device().num_sms)) {
     case 1:
       return launch_product<kInput, kTokens, 1, kGated>(args, tiles, stream);
     case 2:

@@ -39,6 +39,16 @@ struct Ending {
   const float* w_scales = nullptr;  // FP8: [n], or [n / 128, k / 128] rounded up
 };
 
+inline Ending ending_of(const HopperGemmArgs& args) {
+  return {.bias = args.bias,
+          .residual = args.residual,
+          .residual_stride = args.residual_stride,
+          .m = args.m,
+          .outputs = args.outputs(),
+          .x_scales = args.x_scales,
+          .w_scales = args.w_scales};
+}
+
 __device__ inline float2 times(float2 a, float2 b) { return make_float2(a.x * b.x, a.y * b.y); }
 __device__ inline float2 plus(float2 a, float2 b) { return make_float2(a.x + b.x, a.y + b.y); }
 
@@ -215,13 +225,13 @@ __device__ void fetch_residual(const Ending& p, int64_t row, int64_t column,
 }
 
 // 16 x kStored outputs of each warp, from column first_column of y on, as 16-bit numbers in shared memory:
-// two boxes of 64 columns, swizzled.
-template <class T>
-__device__ void stage_outputs(const Ending& p, const Early<T>& early, const float (&sums)[T::kN / 2],
-                              int part, int64_t first_row, int64_t first_column, unsigned char* staging) {
+// boxes of 64 columns, swizzled.
+template <class T, bool kAdds>
+__device__ void stage_part(const Ending& p, const Early<T>& early, const float (&sums)[T::kN / 2], int part,
+                           int64_t first_row, int64_t first_column, unsigned char* staging) {
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   uint32_t residual[T::kStored / 16][4];
-  if (p.residual)
+  if constexpr (kAdds)
     fetch_residual<T>(p, first_row + warp * 16 + lane / 4, first_column + lane % 4 * 2, residual);
 #pragma unroll
   for (int j = 0; j < T::kStored / 16; ++j) {  // 16 columns at a time
@@ -233,7 +243,7 @@ __device__ void stage_outputs(const Ending& p, const Early<T>& early, const floa
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         const int i = half * 2 + row;
-        if (p.residual) v[row] = plus(v[row], unpack_pair<T::kOutput>(residual[j][i]));
+        if constexpr (kAdds) v[row] = plus(v[row], unpack_pair<T::kOutput>(residual[j][i]));
         packed[i] = pack_pair<T::kOutput>(v[row].x, v[row].y);
       }
     }
@@ -241,6 +251,28 @@ __device__ void stage_outputs(const Ending& p, const Early<T>& early, const floa
     ptx::store_matrices(ptx::shared_address(staging) + (chunk / 8) * 8192 + in_rows * 128 +
                             (((chunk % 8) ^ (in_rows % 8)) << 4),
                         packed[0], packed[1], packed[2], packed[3]);
+  }
+}
+template <class T>
+__device__ void stage_outputs(const Ending& p, const Early<T>& early, const float (&sums)[T::kN / 2],
+                              int part, int64_t first_row, int64_t first_column, unsigned char* staging) {
+  if (p.residual)
+    stage_part<T, true>(p, early, sums, part, first_row, first_column, staging);
+  else
+    stage_part<T, false>(p, early, sums, part, first_row, first_column, staging);
+}
+
+// What lies staged to its rows of y before p.m, 16 bytes a thread.
+template <class T>
+__device__ void store_staged(const Ending& p, uint16_t* y, int64_t y_stride, const unsigned char* staging,
+                             int64_t first_row, int64_t first_column) {
+  constexpr int kChunks = T::kStored / 8;
+  for (int i = threadIdx.x % 128; i < 64 * kChunks; i += 128) {
+    const int row = i / kChunks, chunk = i % kChunks;
+    const int64_t to_row = first_row + row, column = first_column + chunk * 8;
+    if (to_row >= p.m || column >= p.outputs) continue;
+    *reinterpret_cast<uint4*>(y + to_row * y_stride + column) = *reinterpret_cast<const uint4*>(
+        staging + chunk / 8 * 8192 + row * 128 + (((chunk % 8) ^ (row % 8)) << 4));
   }
 }
 

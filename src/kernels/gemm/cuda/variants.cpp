@@ -47,11 +47,13 @@ bool fits_skinny(const GemmArgs<Bf16, Bf16>& args, const DeviceInfo& device) {
 bool skinny_pays(const GemmArgs<Bf16, Bf16>& args, const DeviceInfo& device) {
   return prefers_skinny(hopper_args(args), device.num_sms);
 }
-// Rows in groups of as many as the kernel takes.
+// Rows in groups of as many as the kernel takes. Where the tiles cannot follow, W is read once for 256 rows.
 void run_skinny_in_parts(const HopperGemmArgs& args, Stream& stream) {
   const int64_t x_size = args.dtype == DType::kF8E4M3 ? 1 : 2, y_size = args.y_dtype == DType::kF32 ? 4 : 2,
                 residual_size = 2;
-  for (int64_t row = 0; row < args.m; row += kMaxSkinnyRows) {
+  const bool is_wide = args.y_dtype == DType::kF32 && hopper_wide_fits(args);
+  const int64_t most = is_wide ? kMaxWideRows : kMaxSkinnyRows;
+  for (int64_t row = 0; row < args.m; row += most) {
     HopperGemmArgs part = args;
     part.x = static_cast<const std::byte*>(args.x) + row * args.x_stride * x_size;
     part.y = static_cast<std::byte*>(args.y) + row * args.y_stride * y_size;
@@ -59,12 +61,14 @@ void run_skinny_in_parts(const HopperGemmArgs& args, Stream& stream) {
       part.residual =
           static_cast<const std::byte*>(args.residual) + row * args.residual_stride * residual_size;
     if (args.x_scales) part.x_scales += row;
-    part.m = std::min(kMaxSkinnyRows, args.m - row);
-    hopper_skinny_gemm(part, stream);
+    part.m = std::min(most, args.m - row);
+    if (part.m > kMaxSkinnyRows)
+      hopper_wide_gemm(part, stream);
+    else
+      hopper_skinny_gemm(part, stream);
   }
 }
-// Only the skinny kernel writes F32. More rows than it takes are the logits of a large batch: W is read again
-// for every 64 of them, which is still far from what the portable kernel takes.
+// Only the skinny kernel writes F32.
 template <class Y>
 void run_skinny(const GemmArgs<Bf16, Y>& args, Stream& stream) {
   run_skinny_in_parts(hopper_args(args), stream);
