@@ -95,10 +95,10 @@ void Link::refuse(const std::string& why, bool news, bool tell) {
   if (!tell) close(why);
 }
 
-// Somebody who only looked whether a port is open is no news.
+// Who dialed and goes again has no use for the link, or only looked whether the port is open: no news.
 void Link::end(const std::string& why) {
-  const bool news = !announced_ && !refused() && (dials_ || last_received_ != start_);
-  if (news) owner_.on_refused(*this, why + " before it had proved who it is", true);
+  if (dials_ && !announced_ && !refused())
+    owner_.on_refused(*this, why + " before it had proved who it is", true);
   close(why);
 }
 

@@ -107,6 +107,7 @@ TEST_P(MeshKinds, PeersThatDialEachOtherHaveOneLink) {
     const auto ups = MeshProbe::count(b->probe.seen, MeshReport::kUp);
     EXPECT_EQ(ups, MeshProbe::count(b->probe.seen, MeshReport::kDown) + 1);
     EXPECT_GE(b->probe.texts(MeshReport::kMessage).size(), 1u);
+    EXPECT_EQ(MeshProbe::count(b->probe.seen, MeshReport::kRefused), 0u) << "nothing is wrong";
   }
 }
 
