@@ -39,7 +39,8 @@ def metrics_of_the_cluster():
     for path in (SOURCE / "src" / "cluster").rglob("*.cpp"):
         if not path.name.endswith("_test.cpp"):
             names |= set(re.findall(r'"(cheetah_[a-z_]+)"', path.read_text()))
-    return names
+    counters = re.search(r"counter_name\(.*?\{(.*?)\n\}", (SOURCE / "src" / "cluster" / "core" / "ports.cpp").read_text(), re.DOTALL)
+    return names | {f"cheetah_cluster_{name}_total" for name in re.findall(r'"([a-z_]+)"', counters[1])}
 
 
 def metrics_of_a_server():

@@ -149,7 +149,8 @@ void WorkerCore::State::import_next(Serving& serving) {
   const auto next = serving.slabs.find(serving.next_slab);
   if (next == serving.slabs.end()) {
     if (!serving.prefilled || serving.imported_to < serving.prefilled->end_token) return;
-    remote_failures = 0;  // all there
+    remote_failures = 0;                                                      // all there
+    std::ranges::sort(serving.waterfall.slabs, {}, &SlabTimes::first_token);  // small ones overtake
     serving.waterfall.remote_tokens = serving.imported_to - serving.first_token;
     serving.waterfall.prefill = serving.prefilled->prefill;
     serving.waterfall.transfer =

@@ -114,6 +114,8 @@ class OneProcess {
     options.policy = setting.policy;
     options.transfer_dtype = setting.transfer_dtype;
     options.worker.min_remote_tokens = 32;
+    // A loaded machine is slow, not broken.
+    options.worker.space_wait = options.worker.claim_wait = options.worker.stall_limit = seconds(30);
     options.role = Role::kPrefill;
     for (int i = 0; i < setting.num_prefill; ++i) workers.push_back(launch(options, setting.prefill));
     options.role = Role::kDecode;

@@ -67,12 +67,6 @@ void add_movement(PrometheusText& out, const ClusterNumbers& n) {
   by_reason<MigrationCause>(out, n.migrations, "cause");
   one("cheetah_cluster_migration_limit_total", "counter", "Requests given up after too many migrations",
       number(n.migration_limit_reached));
-  one("cheetah_cluster_transfers_total", "counter", "KV transfers completed", number(n.transfers));
-  one("cheetah_cluster_transfer_bytes_total", "counter", "Bytes of KV pages moved", number(n.transfer_bytes));
-  one("cheetah_cluster_transfer_seconds_total", "counter", "Time of KV transfers, first byte to last",
-      n.transfer_seconds);
-  out.family("cheetah_cluster_transfer_failures_total", "counter", "KV transfers given up, by cause");
-  by_reason<TransferFailure>(out, n.transfer_failures, "cause");
   one("cheetah_cluster_prefill_queue_depth", "gauge", "Jobs waiting for a prefill worker",
       number(n.prefill_queue_depth));
   one("cheetah_cluster_kv_index_blocks", "gauge", "Cached blocks the router knows of",
@@ -121,12 +115,6 @@ void add_workers(PrometheusText& out, const ClusterNumbers& n) {
 }
 
 }  // namespace
-
-std::string_view name_of(TransferFailure cause) {
-  constexpr std::array<std::string_view, kNumTransferFailures> kNames = {"stalled",   "checksum", "refused",
-                                                                         "link_down", "no_space", "other"};
-  return kNames.at(static_cast<size_t>(cause));
-}
 
 std::string_view name_of(MigrationCause cause) {
   constexpr std::array<std::string_view, kNumMigrationCauses> kNames = {"link_down", "lease_lost", "silent",

@@ -12,9 +12,6 @@
 
 namespace cheetah::cluster {
 
-enum class TransferFailure : uint8_t { kStalled, kChecksum, kRefused, kLinkDown, kNoSpace, kOther };
-constexpr int kNumTransferFailures = 6;
-std::string_view name_of(TransferFailure cause);
 enum class MigrationCause : uint8_t { kLinkDown, kLeaseLost, kSilent, kWorkerError, kDrain };
 constexpr int kNumMigrationCauses = 5;
 std::string_view name_of(MigrationCause cause);
@@ -37,9 +34,6 @@ struct ClusterNumbers {
   std::map<std::string, uint64_t> accepted, degraded;                           // by class
   std::array<uint64_t, kNumMigrationCauses> migrations{};
   uint64_t migration_limit_reached = 0;
-  uint64_t transfer_bytes = 0, transfers = 0;
-  double transfer_seconds = 0;
-  std::array<uint64_t, kNumTransferFailures> transfer_failures{};
   int64_t prefill_queue_depth = 0;
   BreakerState prefill_breaker{}, decode_breaker{};
   uint64_t flips_to_prefill = 0, flips_to_decode = 0;

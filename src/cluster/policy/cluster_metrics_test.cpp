@@ -32,7 +32,6 @@ TEST(ClusterMetrics, CountsDecisionsByReason) {
   EXPECT_TRUE(has_line(text, "cheetah_cluster_prefill_decisions_total{reason=\"policy_always\"} 1"));
   EXPECT_TRUE(has_line(text, "cheetah_cluster_prefills_total{where=\"remote\"} 1"));
   EXPECT_TRUE(has_line(text, "cheetah_cluster_rejected_total{class=\"a \\\"class\\\"\",reason=\"quota\"} 1"));
-  EXPECT_TRUE(has_line(text, "cheetah_cluster_transfer_failures_total{cause=\"stalled\"} 0"));
 }
 
 TEST(ClusterMetrics, EveryFamilyHasHelpAndTypeOnceAndEverySampleAFamily) {
