@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/attention/attention_cuda.h"
+#include "kernels/cuda/attention_cuda_bench.h"
 #include "kernels/cuda/products_cuda_bench.h"
 #include "kernels/norm/norm_cuda.h"
 #include "kernels/rope/finish_qkv_cuda.h"
@@ -191,13 +192,14 @@ void sampling(DeviceBench& bench) {
   }
 }
 
-void run(bool only_tunes) {
+void run(std::string_view what) {
   if (!cuda_available()) {
     std::printf("skipped: %s\n", cuda_available().reason.c_str());
     return;
   }
   DeviceBench bench;
-  if (only_tunes) return tune_products(bench);
+  if (what == "tune") return tune_products(bench);
+  if (what == "attention") return bench_attention(bench);
   std::printf("%s, CUDA %d\n", bench.device.name.c_str(), bench.device.runtime_version);
   rows(bench, 64, 4096);
   rows(bench, 8192, 4096);
@@ -209,11 +211,13 @@ void run(bool only_tunes) {
   attend(bench, 64, 4096, 1);
   attend(bench, 4, 2048, 2048);
   attend(bench, 2, 8192, 8192);
+  bench_attention(bench);
   sampling(bench);
 }
 
 }  // namespace
 }  // namespace cheetah::gpu
 
-// Without arguments the numbers; with "tune" the table of fastest variants.
-int main(int argc, char** argv) { cheetah::gpu::run(argc == 2 && std::string_view(argv[1]) == "tune"); }
+// Without arguments the numbers; with "attention" only those of every head shape; with "tune" the table of
+// fastest variants.
+int main(int argc, char** argv) { cheetah::gpu::run(argc == 2 ? argv[1] : ""); }

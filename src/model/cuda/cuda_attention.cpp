@@ -27,16 +27,16 @@ void CudaForward<T>::attend(const T* x, size_t index, const LayerCache& cache) {
                      .soft_cap = traits_.attention_soft_cap,
                      .window = layer.window,
                      .sinks = w.sinks,
-                     .scratch = attention_scratch()},
+                     .scratch = attention_scratch(dim)},
                     stream());
 }
 
 template <class T>
-gpu::AttentionScratch CudaForward<T>::attention_scratch() {
+gpu::AttentionScratch CudaForward<T>::attention_scratch(int64_t value_dim) {
   const int64_t sequences = inputs_.attention(0).num_sequences;
   return {.counters = take<uint32_t>(attention_counters_, sequences * traits_.heads),
           .parts = take<float>(attention_parts_,
-                               gpu::AttentionScratch::num_parts(sequences, traits_.heads, traits_.head_dim))};
+                               gpu::AttentionScratch::num_parts(sequences, traits_.heads, value_dim))};
 }
 
 template <class T>
@@ -160,7 +160,8 @@ void CudaForward<T>::attend_latent(const T* x, size_t index, const LayerCache& c
                      .batch = cache.batch,
                      .scale = attention_scale(index),
                      .soft_cap = traits_.attention_soft_cap,
-                     .window = traits_.layers[index].window},
+                     .window = traits_.layers[index].window,
+                     .scratch = attention_scratch(mla.kv_rank)},
                     stream());
   attended_ = take(attended_buffer_, rows_ * heads * mla.value_dim);
   per_head(device_.tables(index).v_up, {out, heads * mla.kv_rank}, mla.kv_rank,

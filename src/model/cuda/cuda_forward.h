@@ -88,7 +88,7 @@ class CudaForward {
   void normalize_qk(const AttentionWeights& w);
   gpu::RopeTurns turns(bool local) const;
   void rotate(const Rows& rows, int64_t heads, int64_t head_stride, bool local);
-  gpu::AttentionScratch attention_scratch();
+  gpu::AttentionScratch attention_scratch(int64_t value_dim);
   void attend_latent(const T* x, size_t index, const LayerCache& cache);
   Rows project_latent_queries(const T* x, size_t index);
   void per_head(const gpu::WeightMatrices& heads, const Rows& x, int64_t x_step, const Rows& y,

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "kernels/attention/cuda/hopper.h"
+#include "kernels/attention/cuda/mma.h"
 #include "kernels/attention/cuda/portable.h"
 
 namespace cheetah::gpu {
@@ -19,6 +20,7 @@ constexpr std::array kVariants = {kPortable<T>};
 template <>
 constexpr std::array kVariants<Bf16> = {
     kPortable<Bf16>,
+    AttentionVariant<Bf16>{"mma", mma_attention_fits, mma_attention},
     AttentionVariant<Bf16>{"hopper", hopper_attention_fits, hopper_attention},
 };
 
