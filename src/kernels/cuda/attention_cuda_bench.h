@@ -4,6 +4,6 @@
 namespace cheetah::gpu {
 
 // Every variant of attention over head shapes beyond random:llama-8b's: latent rows (MLA) and long heads.
-void bench_attention(DeviceBench& bench);
+void bench_attention(DeviceBench& device);
 
 }  // namespace cheetah::gpu
