@@ -298,8 +298,8 @@ std::vector<Problem> problems() {
       out.back().heads = 16;
       out.back().kv_heads = 1;
     }
-  for (Problem problem : std::vector<Problem>(out)) {  // the same of FP8, for single rows
-    if (problem.dtype != DType::kBF16 || problem.requests != tokens) continue;
+  for (Problem problem : std::vector<Problem>(out)) {  // the same of FP8
+    if (problem.dtype != DType::kBF16 || problem.latent) continue;
     problem.dtype = DType::kF8E4M3;
     out.push_back(problem);
   }

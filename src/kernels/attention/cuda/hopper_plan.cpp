@@ -12,10 +12,7 @@ constexpr int64_t kLeastTokensASplit = 256;  // below this a block's start costs
 bool hopper_attention_fits(const AttentionArgs<Bf16>& args, const DeviceInfo& device) {
   const PagedKv& kv = args.kv;
   const int64_t pages_a_block = 128 / std::max<int64_t>(1, kv.page_tokens);
-  // Of FP8 only single rows: several would widen each key many times.
-  const bool cache_fits =
-      kv.dtype == DType::kBF16 ||
-      (kv.dtype == DType::kF8E4M3 && args.batch.max_queries == 1 && kv.page_tokens % 4 == 0);
+  const bool cache_fits = kv.dtype == DType::kBF16 || (kv.dtype == DType::kF8E4M3 && kv.page_tokens % 4 == 0);
   return device.is_hopper() && cache_fits && kv.values && kv.key_dim == kv.value_dim &&
          (kv.key_dim == 64 || kv.key_dim == 128) && kv.page_tokens >= 8 &&
          pages_a_block * kv.page_tokens == 128 && args.heads / kv.kv_heads <= 16 && args.q_stride % 8 == 0 &&

@@ -9,86 +9,29 @@
 #include "gpu/wgmma.cuh"
 #include "kernels/attention/cuda/hopper.h"
 #include "kernels/attention/cuda/hopper_math.cuh"
+#include "kernels/attention/cuda/hopper_prefill_copy.cuh"
 #include "kernels/cuda/pairs.cuh"
 
 namespace cheetah::gpu {
 namespace {
 
-constexpr int kRows = 128;  // query rows a block
-constexpr int kKeys = 128;
-constexpr int kStages = 2;
-constexpr int kThreads = 384;
-
-struct PrefillParams {
-  const SequenceEntry* sequences;
-  const int32_t* pages;
-  uint16_t* out;
-  bool skip_single_rows;
-  int64_t out_stride;
-  int heads, group, page_tokens, window;
-  float scale, soft_cap;
-  const float* sinks;
-};
-
-template <int kDim>
-struct Layout {
-  static constexpr int kHalves = kDim / 64;  // a row of 64 numbers is the 128 bytes of a swizzled box
-  static constexpr int kQBytes = kRows * kDim * 2;
-  static constexpr int kBlockBytes = kKeys * kDim * 2;  // of K or of V
-  static constexpr int kSmemBytes = kQBytes + kStages * 2 * kBlockBytes + 1024;
-};
-
-struct Barriers {
-  uint64_t q_full, k_full[kStages], v_full[kStages], k_empty[kStages], v_empty[kStages];
-};
-
-// The keys a tile sees: blocks [first, end).
-struct KeyBlocks {
-  int first, end;
-  __device__ int count() const { return end - first; }
-};
-
-template <int kDim>
-__device__ void copy_pages(const TensorMap& q_map, const TensorMap& k_map, const TensorMap& v_map,
-                           const PrefillParams& params, int first_row, const SequenceEntry& sequence,
-                           int head, const KeyBlocks& blocks, unsigned char* smem, Barriers& barriers) {
-  using L = Layout<kDim>;
-  const int lane = threadIdx.x;
-  const int kv_head = head / params.group;
-  const int32_t* table = params.pages + sequence.first_page;
-  const int num_pages = (sequence.context_tokens + params.page_tokens - 1) / params.page_tokens;
-  const int pages_a_block = kKeys / params.page_tokens;
-  const int boxes = pages_a_block * L::kHalves;  // at most 32: one a lane
-  if (lane == 0) {
-    ptx::barrier_expect_bytes(&barriers.q_full, L::kQBytes);
-    for (int h = 0; h < L::kHalves; ++h)
-      ptx::copy_box_3d(smem + h * (kRows * 128), &q_map, h * 64, head, sequence.query_begin + first_row,
-                       &barriers.q_full, ptx::kEvictFirst);
-  }
-  const int in_block = lane % pages_a_block, half = lane / pages_a_block;
-  unsigned char* box = smem + L::kQBytes + half * (kKeys * 128) + in_block * params.page_tokens * 128;
-  for (int i = 0; i < blocks.count(); ++i) {
-    const int stage = i % kStages;
-    const uint32_t parity = ((i / kStages) & 1) ^ 1;
-    const int page = (blocks.end - 1 - i) * pages_a_block + in_block;
-    // Behind the last page any page will do: its keys are masked.
-    const int at = lane < boxes ? table[page < num_pages ? page : num_pages - 1] : 0;
-    unsigned char* to = box + stage * 2 * L::kBlockBytes;
-    const auto copy = [&](const TensorMap& map, unsigned char* where, uint64_t& full, uint64_t& empty) {
-      ptx::barrier_wait(&empty, parity);
-      if (lane == 0) ptx::barrier_expect_bytes(&full, L::kBlockBytes);
-      __syncwarp();
-      if (lane < boxes) ptx::copy_box_4d(where, &map, half * 64, 0, kv_head, at, &full, ptx::kEvictLast);
-    };
-    copy(k_map, to, barriers.k_full[stage], barriers.k_empty[stage]);
-    copy(v_map, to + L::kBlockBytes, barriers.v_full[stage], barriers.v_empty[stage]);
-  }
-}
+using prefill::Barriers;
+using prefill::Cache;
+using prefill::copy_pages;
+using prefill::copy_queries;
+using prefill::KeyBlocks;
+using prefill::kKeys;
+using prefill::kRows;
+using prefill::kStages;
+using prefill::kThreads;
+using prefill::Layout;
+using prefill::PrefillParams;
+using prefill::widen_pages;
 
 // One warpgroup's 64 rows.
-template <int kDim, bool kSoftCap>
+template <class L, bool kSoftCap>
 struct Consumer {
-  using L = Layout<kDim>;
+  static constexpr int kDim = L::kDim;
   const PrefillParams& params;
   float out[kDim / 2], scores[kKeys / 2];
   uint32_t weights[kKeys / 16][4];
@@ -199,9 +142,9 @@ __device__ inline void pass_turn(int group) {
 }
 
 // Values behind the end of the context may be anything, and nothing times infinity is not nothing.
-template <int kDim>
+template <class L>
 __device__ void clear_rows(unsigned char* values, int first) {
-  constexpr int kPieces = Layout<kDim>::kHalves * 8;  // of 16 bytes a row
+  constexpr int kPieces = L::kHalves * 8;  // of 16 bytes a row
   for (int i = threadIdx.x - 128; i < (kKeys - first) * kPieces; i += 256) {
     const int row = first + i / kPieces, piece = i % kPieces;
     *reinterpret_cast<uint4*>(values + (piece / 8) * (kKeys * 128) + row * 128 + piece % 8 * 16) = uint4{};
@@ -210,13 +153,12 @@ __device__ void clear_rows(unsigned char* values, int first) {
   asm volatile("bar.sync 3, 256;" ::: "memory");
 }
 
-template <int kDim, bool kSoftCap>
+template <class L, bool kSoftCap>
 __device__ void compute(const PrefillParams& params, int first_row, const SequenceEntry& sequence, int head,
                         const KeyBlocks& blocks, unsigned char* smem, Barriers& barriers) {
-  using L = Layout<kDim>;
   const int group = threadIdx.x / 128 - 1, in_group = threadIdx.x % 128;
   const int row = first_row + group * 64 + (in_group / 32) * 16 + (in_group % 32) / 4;
-  Consumer<kDim, kSoftCap> c(params);
+  Consumer<L, kSoftCap> c(params);
   c.position = sequence.context_tokens - sequence.query_count + row;
   const auto keys = [&](int stage) { return smem + L::kQBytes + stage * 2 * L::kBlockBytes; };
   const auto values = [&](int stage) { return keys(stage) + L::kBlockBytes; };
@@ -239,7 +181,7 @@ __device__ void compute(const PrefillParams& params, int first_row, const Sequen
   c.pack_weights();
   if (blocks.end * kKeys > sequence.context_tokens) {
     ptx::barrier_wait(&barriers.v_full[0], 0);
-    clear_rows<kDim>(values(0), sequence.context_tokens - (blocks.end - 1) * kKeys);
+    clear_rows<L>(values(0), sequence.context_tokens - (blocks.end - 1) * kKeys);
   }
   for (int i = 1; i < blocks.count(); ++i) {
     const int stage = i % kStages, before = (i - 1) % kStages;
@@ -269,10 +211,10 @@ __device__ void compute(const PrefillParams& params, int first_row, const Sequen
   c.store(sequence, row, head);
 }
 
-template <int kDim, bool kSoftCap>
+template <class L, bool kSoftCap>
 __global__ void __launch_bounds__(kThreads, 1)
-    prefill_attention(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMap k_map,
-                      const __grid_constant__ TensorMap v_map, const PrefillParams params) {
+    prefill_attention(const __grid_constant__ TensorMap q_map, const __grid_constant__ Cache<L> cache,
+                      const PrefillParams params) {
   extern __shared__ unsigned char raw[];
   unsigned char* smem = ptx::align_shared(raw, 1024);
   __shared__ Barriers barriers;
@@ -287,9 +229,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   const KeyBlocks blocks{first_key / kKeys, (past + last_row) / kKeys + 1};
   if (threadIdx.x == 0) {
     ptx::barrier_init(&barriers.q_full, 1);
+    for (uint64_t& full : barriers.stored_full) ptx::barrier_init(&full, 1);
     for (int s = 0; s < kStages; ++s) {
-      ptx::barrier_init(&barriers.k_full[s], 1);
-      ptx::barrier_init(&barriers.v_full[s], 1);
+      ptx::barrier_init(&barriers.k_full[s], L::kFp8 ? 128 : 1);
+      ptx::barrier_init(&barriers.v_full[s], L::kFp8 ? 128 : 1);
       ptx::barrier_init(&barriers.k_empty[s], 2);
       ptx::barrier_init(&barriers.v_empty[s], 2);
     }
@@ -297,17 +240,29 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();
   if (threadIdx.x < 128) {
-    ptx::give_registers<24>();
-    if (threadIdx.x < 32)
-      copy_pages<kDim>(q_map, k_map, v_map, params, first_row, sequence, head, blocks, smem, barriers);
+    ptx::give_registers<L::kFewRegisters>();
+    if (threadIdx.x == 0) copy_queries<L>(q_map, sequence.query_begin + first_row, head, smem, barriers);
+    if constexpr (L::kFp8)
+      widen_pages<L>(cache, params, sequence, head, blocks, smem, barriers);
+    else if (threadIdx.x < 32)
+      copy_pages<L>(cache, params, sequence, head, blocks, smem, barriers);
   } else {
-    ptx::take_registers<240>();
-    compute<kDim, kSoftCap>(params, first_row, sequence, head, blocks, smem, barriers);
+    ptx::take_registers<L::kManyRegisters>();
+    compute<L, kSoftCap>(params, first_row, sequence, head, blocks, smem, barriers);
   }
 }
 
-template <int kDim, bool kSoftCap>
+template <class L>
+Cache<L> cache_of(const PagedKv& kv) {
+  if constexpr (L::kFp8)
+    return {kv.keys, kv.values, kv.kv_heads};
+  else
+    return {hopper::cache_map(kv, kv.keys, kKeys), hopper::cache_map(kv, kv.values, kKeys)};
+}
+
+template <class L, bool kSoftCap>
 void launch_prefill(const AttentionArgs<Bf16>& args, const PrefillParams& params, Stream& stream) {
+  constexpr int kDim = L::kDim;
   const TensorMap q = make_tensor_map(args.q, {.element = TensorElement::kBF16,
                                                .rank = 3,
                                                .dims = {kDim, args.heads, args.batch.rows},
@@ -316,18 +271,25 @@ void launch_prefill(const AttentionArgs<Bf16>& args, const PrefillParams& params
   launch({.kernel = "hopper_prefill_attention",
           .grid = {args.heads, args.batch.num_sequences, (args.batch.max_queries + kRows - 1) / kRows},
           .block = {kThreads},
-          .shared_bytes = Layout<kDim>::kSmemBytes,
+          .shared_bytes = L::kSmemBytes,
           .numbers = {args.batch.rows, args.batch.num_sequences, args.heads, args.kv.kv_heads, kDim}},
-         stream, prefill_attention<kDim, kSoftCap>, q, hopper::cache_map(args.kv, args.kv.keys, kKeys),
-         hopper::cache_map(args.kv, args.kv.values, kKeys), params);
+         stream, prefill_attention<L, kSoftCap>, q, cache_of<L>(args.kv), params);
+}
+
+template <class L>
+void launch_prefill(const AttentionArgs<Bf16>& args, const PrefillParams& params, Stream& stream) {
+  if (args.soft_cap > 0.f)
+    launch_prefill<L, true>(args, params, stream);
+  else
+    launch_prefill<L, false>(args, params, stream);
 }
 
 template <int kDim>
 void launch_prefill(const AttentionArgs<Bf16>& args, const PrefillParams& params, Stream& stream) {
-  if (args.soft_cap > 0.f)
-    launch_prefill<kDim, true>(args, params, stream);
+  if (args.kv.dtype == DType::kF8E4M3)
+    launch_prefill<Layout<kDim, true>>(args, params, stream);
   else
-    launch_prefill<kDim, false>(args, params, stream);
+    launch_prefill<Layout<kDim, false>>(args, params, stream);
 }
 
 }  // namespace
