@@ -22,6 +22,7 @@ class TwoStepRunner final : public Runner {
   StepTicket submit(const ForwardBatch& batch, const StepExtras& extras, KvPool& pool) override {
     num_fed += std::ssize(extras.fed);
     if (fails_at > 0 && --fails_at == 0) throw Error("the step cannot be");
+    ++graphs.launched;
     return steps_.submit(*this, batch, extras, pool);
   }
   StepResult wait(StepTicket ticket) override {
@@ -29,6 +30,9 @@ class TwoStepRunner final : public Runner {
     return steps_.wait(ticket);
   }
 
+  GraphUse graph_use() const override { return graphs; }
+
+  GraphUse graphs;
   int64_t num_fed = 0;
   int64_t fails_at = 0;  // the so many-th submit from now
   bool loses_device = false;

@@ -243,6 +243,7 @@ void EngineCore::copy_stats(EngineStats& stats) const {
   stats.pages_cached = use.idle;
   stats.kv_occupancy = static_cast<double>(use.held() - use.idle) / static_cast<double>(use.total);
   stats.fragmentation = measure_fragmentation();
+  stats.graphs = runner_->graph_use();
   for (const auto* sequences : {&running_, &waiting_})
     for (const Sequence* sequence : *sequences) count_work_left(*sequence, stats);
 }

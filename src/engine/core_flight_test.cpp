@@ -100,6 +100,7 @@ TEST(EngineAhead, EveryTokenButTheFirstOfAStreamIsFedOnTheDevice) {
   request.ignore_eos = true;
   EXPECT_EQ(driver.generate(request).choices.at(0).tokens.size(), 30u);
   EXPECT_EQ(driver.runner->num_fed, 29);
+  EXPECT_EQ(driver.core.stats().graphs.launched, driver.runner->graphs.launched);
   expect_no_page_leaked(driver);
 }
 

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "engine/histogram.h"
+#include "model/step.h"
 
 namespace cheetah {
 
@@ -26,6 +27,7 @@ struct EngineStats {
   double prefill_us_per_token = 0;  // of steps that compute prompts
   double decode_step_us = 0;        // of steps that only decode
   int64_t last_batch_tokens = 0, last_batch_sequences = 0;
+  GraphUse graphs;  // of the device's recorded decode steps
   Histogram ttft_s, itl_s, tpot_s, e2e_s, queue_s, prefill_s, decode_s, step_tokens, prompt_lengths,
       output_lengths;
 };

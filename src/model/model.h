@@ -133,6 +133,7 @@ class Runner {
   virtual int64_t max_steps_in_flight() const { return 1; }
   virtual StepTicket submit(const ForwardBatch& batch, const StepExtras& extras, KvPool& pool) = 0;
   virtual StepResult wait(StepTicket ticket) = 0;
+  virtual GraphUse graph_use() const { return {}; }  // nothing where steps are not recorded
 };
 
 // On the CPU. model/cuda/cuda_runner.h has the one for CUDA.

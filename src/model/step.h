@@ -30,4 +30,12 @@ struct StepResult {
   std::span<const float> hidden;    // [hidden_rows, hidden] f32, after the final norm
 };
 
+// What a runner's recorded steps did so far.
+struct GraphUse {
+  int64_t recorded = 0;
+  int64_t launched = 0;     // steps that ran as one, the recorded among them
+  int64_t rows = 0;         // asked for by steps that had a shape
+  int64_t padded_rows = 0;  // that filled those steps up
+};
+
 }  // namespace cheetah

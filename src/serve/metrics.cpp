@@ -113,6 +113,19 @@ void add_cheetah_engine(PrometheusText& out, const ServerNumbers& n, const Label
                  {"max_queue", queue}});
 }
 
+void add_graphs(PrometheusText& out, const GraphUse& graphs, const Labels& model) {
+  const auto one = [&](std::string_view name, std::string_view help, int64_t value) {
+    out.family(name, "counter", help);
+    out.sample(count(value), model);
+  };
+  one("cheetah_graph_captures_total", "Decode steps recorded as a graph", graphs.recorded);
+  one("cheetah_graph_hits_total", "Decode steps that replayed a recorded graph",
+      graphs.launched - graphs.recorded);
+  one("cheetah_graph_rows_total", "Rows of decode steps that have a graph's shape", graphs.rows);
+  one("cheetah_graph_padded_rows_total", "Rows that only filled those steps up to the shape",
+      graphs.padded_rows);
+}
+
 void add_http(PrometheusText& out, const ServerCounters& c) {
   constexpr std::string_view kClasses[] = {"2xx", "3xx", "4xx", "5xx"};
   out.family("cheetah_http_responses_total", "counter", "Responses, by route and class of status");
@@ -200,6 +213,7 @@ std::string metrics_text(const ServerNumbers& n, const ServerCounters& counters)
   add_engine_counters(out, n.engine, model);
   add_engine_histograms(out, n.engine, model);
   add_cheetah_engine(out, n, model);
+  add_graphs(out, n.engine.graphs, model);
   add_http(out, counters);
   out.family("cheetah_ready", "gauge", "1 when requests are taken");
   out.sample(n.ready ? 1 : 0);
@@ -249,6 +263,11 @@ Json stats_json(const ServerNumbers& n, const ServerCounters& c) {
           {"last_step_ms", s.last_step_ms},
           {"last_batch_tokens", s.last_batch_tokens},
           {"last_batch_sequences", s.last_batch_sequences},
+          {"graphs",
+           {{"captures", s.graphs.recorded},
+            {"hits", s.graphs.launched - s.graphs.recorded},
+            {"rows", s.graphs.rows},
+            {"padded_rows", s.graphs.padded_rows}}},
           {"connections", c.connections.load()},
           {"in_flight", c.in_flight.load()},
           {"parsing", c.parsing.load()},

@@ -71,6 +71,20 @@ TEST(Metrics, KeepTheSameSeriesUnderLoad) {
   EXPECT_EQ(lines_of(metrics_text(n, counters)).size(), before);
 }
 
+TEST(Metrics, TellWhatGraphsOfDecodeStepsDid) {
+  ServerNumbers n = numbers();
+  n.model = "m";
+  n.engine.graphs = {.recorded = 2, .launched = 9, .rows = 40, .padded_rows = 8};
+  const ServerCounters counters;
+  const std::string text = metrics_text(n, counters);
+  for (const char* line :
+       {"cheetah_graph_captures_total{model_name=\"m\"} 2\n",
+        "cheetah_graph_hits_total{model_name=\"m\"} 7\n", "cheetah_graph_rows_total{model_name=\"m\"} 40\n",
+        "cheetah_graph_padded_rows_total{model_name=\"m\"} 8\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+  EXPECT_EQ(stats_json(n, counters)["graphs"]["hits"], 7);
+}
+
 TEST(Metrics, CountBucketsUpwards) {
   Histogram h({1, 2});
   for (const double v : {0.5, 1.5, 1.6, 9.0}) h.observe(v);

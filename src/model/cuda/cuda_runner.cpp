@@ -32,6 +32,7 @@ class CudaRunner final : public Runner {
     gpu::use_device(stream_.device().index);
     return steps_.wait(ticket);
   }
+  GraphUse graph_use() const override { return forward_.graph_use(); }
 
  private:
   DevicePlace place() { return {memory_, stream_}; }

@@ -7,14 +7,6 @@
 
 namespace cheetah {
 
-// What graphs did so far, for metrics.
-struct GraphUse {
-  int64_t recorded = 0;
-  int64_t launched = 0;
-  int64_t rows = 0;         // asked for by steps that had a shape
-  int64_t padded_rows = 0;  // that filled those steps up
-};
-
 // Owns the graphs of the shapes used last. The first step of a shape runs without one, so that everything it
 // needs has been allocated when the second is recorded.
 class StepGraphs {

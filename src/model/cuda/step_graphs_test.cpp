@@ -58,6 +58,20 @@ TEST(StepGraphs, KeepTheShapesUsedLast) {
   EXPECT_EQ(graphs.find({4, 1024}), nullptr);
 }
 
+TEST(StepGraphs, NeverHoldMoreThanTheirBoundAndCountWhatTheyDid) {
+  constexpr size_t kBound = 4;
+  StepGraphs graphs(kBound);
+  for (int64_t rows = 1; rows <= 50; ++rows) {
+    graphs.add({rows, 1024}, {});
+    EXPECT_LE(graphs.size(), kBound);
+    EXPECT_NE(graphs.find({1, 1024}), nullptr) << "used every time";
+  }
+  for (int64_t rows = 2; rows <= 47; ++rows) EXPECT_EQ(graphs.find({rows, 1024}), nullptr) << rows;
+  for (int64_t rows = 48; rows <= 50; ++rows) EXPECT_NE(graphs.find({rows, 1024}), nullptr) << rows;
+  EXPECT_EQ(graphs.use().recorded, 50);
+  EXPECT_EQ(graphs.use().launched, 50 + 50 + 3);
+}
+
 TEST(StepGraphs, RememberWhichShapesCame) {
   StepGraphs graphs;
   EXPECT_FALSE(graphs.seen_before({1, 1024}));
