@@ -194,39 +194,29 @@ class AttentionCase {
 };
 
 // Head sizes the Hopper kernels leave to other tensor cores' tiles, and latent rows: few and many rows a
-// sequence, both in one call, contexts long enough to be split.
+// sequence in one call, contexts long enough to be split.
 std::vector<Problem> problems_of_any_size() {
-  std::vector<Problem> out;
-  const std::vector<std::pair<int64_t, int64_t>> mixed = {{1, 1},  {37, 5},    {16, 16},  {700, 1},
-                                                          {50, 2}, {150, 140}, {3000, 1}, {3, 3}};
-  const std::vector<std::pair<int64_t, int64_t>> tokens = {{1, 1}, {33, 1}, {64, 1}, {2500, 1}};
-  const std::vector<std::pair<int64_t, int64_t>> prompts = {{65, 65}, {200, 130}};
   struct Heads {
     int64_t heads, kv_heads, key_dim, value_dim;
   };
+  std::vector<Problem> out;
   for (const auto& [heads, kv_heads, key_dim, value_dim] :
        {Heads{4, 4, 40, 40}, Heads{8, 2, 96, 96}, Heads{3, 1, 112, 80}, Heads{4, 2, 192, 128},
-        Heads{8, 4, 256, 256}, Heads{20, 1, 200, 200}, Heads{40, 2, 64, 64}, Heads{16, 1, 576, 512},
-        Heads{40, 1, 576, 512}, Heads{128, 1, 576, 512}, Heads{2, 1, 288, 256}}) {
-    const bool latent = key_dim > 256;
-    for (const auto& requests : {mixed, tokens, prompts}) {
-      if (heads == 128 && requests == mixed) continue;  // the reference is slow
-      const Problem plain{.requests = requests,
-                          .heads = heads,
-                          .kv_heads = kv_heads,
-                          .key_dim = key_dim,
-                          .value_dim = value_dim,
-                          .dtype = DType::kBF16,
-                          .latent = latent};
-      out.push_back(plain);
-      if (heads > 16) continue;
-      out.push_back(plain);
-      out.back().page_tokens = 5;
-      out.back().window = 50;
-      out.back().sinks = true;
-      out.push_back(plain);
-      out.back().soft_cap = 4.f;
-    }
+        Heads{8, 4, 256, 256}, Heads{20, 1, 200, 200}, Heads{40, 2, 64, 64}, Heads{2, 1, 288, 256},
+        Heads{16, 1, 576, 512}, Heads{70, 1, 576, 512}}) {
+    out.push_back({.requests = {{1, 1}, {37, 5}, {16, 16}, {700, 1}, {50, 2}, {90, 70}, {2000, 1}, {3, 3}},
+                   .heads = heads,
+                   .kv_heads = kv_heads,
+                   .key_dim = key_dim,
+                   .value_dim = value_dim,
+                   .dtype = DType::kBF16,
+                   .latent = key_dim > 256});
+    if (heads > 16) out.back().requests = {{33, 3}, {800, 1}};
+    out.push_back(out.back());
+    out.back().page_tokens = 5;
+    out.back().window = 50;
+    out.back().sinks = true;
+    out.back().soft_cap = heads == 8 ? 4.f : 0.f;
   }
   return out;
 }
