@@ -182,13 +182,15 @@ class Tuner {
                               .w = {.dtype = dtype, .rows = n, .cols = k, .data = w_.data()},
                               .y = y_.as<Bf16>(),
                               .y_stride = n,
-                              .widened = wide_.as<Bf16>(),
-                              .widened_numbers = n * k,
+                              .widened = dtype == DType::kBF16 ? nullptr : wide_.as<Bf16>(),
+                              .widened_numbers = dtype == DType::kBF16 ? 0 : n * k,
                               .narrowed = narrow_.data(),
                               .narrowed_bytes = narrow_.size()};
     for (const auto& variant : gemm_variants<Bf16, Bf16>().subspan(1)) {
       if (!variant.fits(args, bench_.device)) continue;
-      const double us = bench_.median_us([&] {
+      // Our own stays where the library is not clearly faster: it is on every machine.
+      const double handicap = std::string_view(variant.name).starts_with("cublaslt") ? 1.03 : 1;
+      const double us = handicap * bench_.median_us([&] {
         args.w.data = w_.data() + turn++ % copies * bytes / 16 * 16;  // never from the cache
         variant.run(args, bench_.stream);
       });

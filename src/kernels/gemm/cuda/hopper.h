@@ -47,15 +47,16 @@ bool hopper_gemm_fits(const HopperGemmArgs& args, const DeviceInfo& device);
 // FLOP.
 void hopper_tile_gemm(const HopperGemmArgs& args, Stream& stream);
 
-// How the tiles share the card: pairs of blocks above or beside each other, or the blocks of a cluster each
-// with a part of K for one tile (BF16, and FP8 without scales of blocks).
+// How the tiles share the card: pairs of blocks above or beside each other, or the two blocks of a cluster
+// each with a part of K for one tile (BF16, and FP8 without scales of blocks).
 struct TilePlan {
   bool beside = false;
-  int splits = 1;  // 1, 2 or 4
+  int splits = 1;       // or 2
+  bool narrow = false;  // tiles of 128 x 128, in two parts
 };
 TilePlan plan_tiles(const HopperGemmArgs& args, int num_multiprocessors);
 void hopper_planned_tiles(const HopperGemmArgs& args, const TilePlan& plan, Stream& stream);
-void hopper_split_gemm(const HopperGemmArgs& args, int splits, Stream& stream);
+void hopper_split_gemm(const HopperGemmArgs& args, const TilePlan& plan, Stream& stream);
 
 // Decode steps: at most 64 rows of x. W is read once at memory speed. Outputs in groups of four.
 inline constexpr int64_t kMaxSkinnyRows = 64;

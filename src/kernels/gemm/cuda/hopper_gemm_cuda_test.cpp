@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "base/random.h"
+#include "gpu/graph.h"
 #include "gpu/memory.h"
-#include "kernels/gemm/cuda/hopper.h"
+#include "kernels/gemm/cuda/cublaslt.h"
 #include "tensor/float16.h"
 
 namespace cheetah::gpu {
@@ -136,8 +137,8 @@ TEST_F(HopperGemm, TilesAreRightWhetherFullOrNot) {
 }
 
 TEST_F(HopperGemm, TilesAreRightHoweverTheyShareTheCard) {
-  for (const TilePlan& plan : {TilePlan{}, {.beside = true}, {.splits = 2}, {.splits = 4}}) {
-    SCOPED_TRACE(testing::Message() << (plan.beside ? "beside" : "") << plan.splits);
+  for (const TilePlan& plan : {TilePlan{}, {.beside = true}, {.splits = 2}, {.splits = 2, .narrow = true}}) {
+    SCOPED_TRACE(testing::Message() << (plan.beside ? "beside" : plan.narrow ? "narrow" : "") << plan.splits);
     const auto run = [&](const HopperGemmArgs& args) { hopper_planned_tiles(args, plan, stream_); };
     for (const int64_t m : {1, 65, 128, 129, 300})
       for (const int64_t n : {64, 264, 1024}) check({.m = m, .n = n, .k = 712}, run);
@@ -154,6 +155,22 @@ TEST_F(HopperGemm, WideProductsAreRightAtEveryBatch) {
   for (const int64_t m : {100, 150})
     for (const bool f32 : {false, true})
       check({.m = m, .n = 1024, .k = 512, .bias = true, .residual = true, .f32_output = f32}, run);
+}
+
+// A step of decoding is recorded without having run before.
+TEST_F(HopperGemm, LibraryProductsAreRightAndCanBeRecorded) {
+  const HopperGemmArgs any{.x_stride = 64, .m = 64, .n = 64, .k = 64, .y_stride = 64};
+  if (!cublaslt_fits(any)) GTEST_SKIP() << "needs cuBLASLt";
+  const auto run = [&](const HopperGemmArgs& args) {
+    ASSERT_TRUE(cublaslt_fits(args));
+    const Graph graph = Graph::record(stream_, [&] { cublaslt_gemm(args, stream_); });
+    graph.launch(stream_);
+    stream_.wait();
+  };
+  for (const DType dtype : {DType::kBF16, DType::kF16})
+    for (const bool adds : {false, true})
+      check({.m = 150, .n = 1024, .k = 512, .residual = adds, .dtype = dtype}, run);
+  check({.m = 3, .n = 512, .k = 256, .f32_output = true}, run);
 }
 
 TEST_F(HopperGemm, TilesFinishAsAsked) {

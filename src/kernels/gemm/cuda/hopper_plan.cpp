@@ -45,29 +45,26 @@ bool hopper_blocks_fits(const HopperBlocksArgs& args, const DeviceInfo& device) 
 namespace {
 
 constexpr int64_t kTileRows = 128, kTileColumns = 256;
-// Of a tile, in steps of 128 bytes along K: its start and end, and what sharing it out costs besides.
-constexpr int64_t kTileSteps = 4, kSplitSteps = 6;
+// What a tile's start and end take, in steps of 128 bytes along K (NOTES.md): whole, in parts, narrow in
+// parts.
+constexpr int64_t kTileSteps = 4, kPartSteps = 8, kNarrowSteps = 2;
 
 int64_t ceil_of(int64_t count, int64_t each) { return (count + each - 1) / each; }
 int64_t k_steps(const HopperGemmArgs& args) {
   return ceil_of(args.k, args.dtype == DType::kF8E4M3 ? 128 : 64);
 }
 
-// Clusters that run at once. Not every group of an H200's multiprocessors is a multiple of four: 30, not 33.
-int64_t num_clusters(int blocks, int num_multiprocessors) {
-  const int64_t most = num_multiprocessors / blocks;
-  return blocks > 2 ? std::max<int64_t>(1, most * 10 / 11) : most;
-}
-
-// Steps until the last multiprocessor is done.
+// Steps until the last multiprocessor is done. Narrow tiles take three quarters of a step each.
 int64_t steps_of(const HopperGemmArgs& args, const TilePlan& plan, int num_multiprocessors) {
-  const int64_t rows = ceil_of(args.m, kTileRows),
-                columns = ceil_of(args.n, args.block_scales ? kTileColumns / 2 : kTileColumns);
-  if (plan.splits > 1)
-    return ceil_of(rows * columns, num_clusters(plan.splits, num_multiprocessors)) *
-           (ceil_of(k_steps(args), plan.splits) + kTileSteps + kSplitSteps);
+  const int64_t rows = ceil_of(args.m, kTileRows), clusters = num_multiprocessors / 2,
+                columns = ceil_of(args.n, args.block_scales || plan.narrow ? kTileColumns / 2 : kTileColumns);
+  if (plan.splits > 1) {
+    const int64_t steps = ceil_of(k_steps(args), plan.splits);
+    return ceil_of(rows * columns, clusters) *
+           (plan.narrow ? ceil_of(steps * 3, 4) + kNarrowSteps : steps + kPartSteps);
+  }
   const int64_t pairs = plan.beside ? rows * ceil_of(columns, 2) : ceil_of(rows, 2) * columns;
-  return ceil_of(pairs, num_clusters(2, num_multiprocessors)) * (k_steps(args) + kTileSteps);
+  return ceil_of(pairs, clusters) * (k_steps(args) + kTileSteps);
 }
 
 }  // namespace
@@ -83,8 +80,10 @@ TilePlan plan_tiles(const HopperGemmArgs& args, int num_multiprocessors) {
   };
   consider({.beside = true});
   const bool can_split = !args.block_scales && args.dtype != DType::kF16;
-  for (const int splits : {2, 4})
-    if (can_split && k_steps(args) >= 2 * splits) consider({.splits = splits});
+  if (can_split && k_steps(args) >= 4) {
+    consider({.splits = 2});
+    consider({.splits = 2, .narrow = true});
+  }
   return best;
 }
 

@@ -22,8 +22,9 @@ TEST(HopperGemmPlanTest, SharesTilesOutWhereTheyDoNotFillTheCard) {
   }
   EXPECT_TRUE(plan(128, 28672, 4096).beside) << "one row of tiles";
   EXPECT_EQ(plan(512, 4096, 14336).splits, 2) << "64 tiles";
-  EXPECT_EQ(plan(256, 4096, 14336).splits, 2) << "32 tiles, and clusters of four do not fill the card";
-  EXPECT_EQ(plan(128, 4096, 14336).splits, 4) << "16 tiles";
+  EXPECT_FALSE(plan(512, 4096, 14336).narrow);
+  for (const int64_t m : {80, 128, 256}) EXPECT_TRUE(plan(m, 4096, 14336).narrow) << "at most 64 narrow ones";
+  EXPECT_EQ(plan(1024, 6144, 4096).splits, 2) << "three halves rather than two wholes";
   EXPECT_EQ(plan(256, 4096, 128).splits, 1) << "nothing to share";
   EXPECT_EQ(
       plan_tiles({.dtype = DType::kF8E4M3, .m = 256, .n = 4096, .k = 4096, .block_scales = true}, 132).splits,

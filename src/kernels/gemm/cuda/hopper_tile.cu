@@ -196,7 +196,7 @@ void launch_product(const HopperGemmArgs& args, const TilePlan& plan, Stream& st
 
 void hopper_planned_tiles(const HopperGemmArgs& args, const TilePlan& plan, Stream& stream) {
   if (args.m == 0) return;
-  if (plan.splits > 1) return hopper_split_gemm(args, plan.splits, stream);
+  if (plan.splits > 1) return hopper_split_gemm(args, plan, stream);
   if (args.dtype == DType::kF8E4M3 && args.block_scales)
     launch_product<wgmma::Input::kE4m3, true>(args, plan, stream);
   else if (args.dtype == DType::kF8E4M3)

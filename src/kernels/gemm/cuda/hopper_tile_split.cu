@@ -20,6 +20,12 @@ template <wgmma::Input kInput, bool kGated>
 struct Alone : tile::Tile<kInput, kGated> {
   static constexpr int kCluster = 1;
 };
+// Half as wide: twice as many for the card, at three quarters of the time each.
+template <wgmma::Input kInput, bool kGated>
+struct Narrow : Alone<kInput, kGated> {
+  static constexpr int kN = 128, kColumns = kGated ? kN / 2 : kN, kStages = 6;
+  static constexpr int kWBytes = kN * 128, kStageBytes = kXBytes + kWBytes;
+};
 
 // The columns of a tile that one of its blocks finishes.
 template <class T, int kSplitCount>
@@ -163,6 +169,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 template <class S>
 void launch_split(const HopperGemmArgs& args, Stream& stream) {
   using T = typename S::Whole;
+  static_assert(T::kStages * T::kStageBytes + 2 * kOutBytes + 1024 <= T::kSmemBytes);
   static_assert(S::kSplits * S::kFours * kMultipliers * 16 <= T::kStages * T::kStageBytes);
   const int64_t rows = (args.m + kTileM - 1) / kTileM,
                 columns = (args.outputs() + T::kColumns - 1) / T::kColumns;
@@ -185,23 +192,22 @@ void launch_split(const HopperGemmArgs& args, Stream& stream) {
 }
 
 template <wgmma::Input kInput, bool kGated>
-void launch_split(const HopperGemmArgs& args, int splits, Stream& stream) {
-  using T = Alone<kInput, kGated>;
-  if (splits == 2) return launch_split<Share<T, 2>>(args, stream);
-  launch_split<Share<T, 4>>(args, stream);
+void launch_split(const HopperGemmArgs& args, const TilePlan& plan, Stream& stream) {
+  if (plan.narrow) return launch_split<Share<Narrow<kInput, kGated>, 2>>(args, stream);
+  launch_split<Share<Alone<kInput, kGated>, 2>>(args, stream);
 }
 
 template <wgmma::Input kInput>
-void launch_split(const HopperGemmArgs& args, int splits, Stream& stream) {
-  if (args.gated) return launch_split<kInput, true>(args, splits, stream);
-  launch_split<kInput, false>(args, splits, stream);
+void launch_split(const HopperGemmArgs& args, const TilePlan& plan, Stream& stream) {
+  if (args.gated) return launch_split<kInput, true>(args, plan, stream);
+  launch_split<kInput, false>(args, plan, stream);
 }
 
 }  // namespace
 
-void hopper_split_gemm(const HopperGemmArgs& args, int splits, Stream& stream) {
-  if (args.dtype == DType::kF8E4M3) return launch_split<wgmma::Input::kE4m3>(args, splits, stream);
-  launch_split<wgmma::Input::kBf16>(args, splits, stream);
+void hopper_split_gemm(const HopperGemmArgs& args, const TilePlan& plan, Stream& stream) {
+  if (args.dtype == DType::kF8E4M3) return launch_split<wgmma::Input::kE4m3>(args, plan, stream);
+  launch_split<wgmma::Input::kBf16>(args, plan, stream);
 }
 
 }  // namespace cheetah::gpu
