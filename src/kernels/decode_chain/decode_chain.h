@@ -52,6 +52,8 @@ struct ChainModel {
 // Empty, or why this model or device cannot run as a chain.
 std::string why_no_chain(const ChainModel& model, const DeviceInfo& device);
 
+inline bool chain_takes_cache(DType cache) { return cache == DType::kBF16 || cache == DType::kF8E4M3; }
+
 // Owns the kernel's buffers and its list of operations. One step at a time, all on one stream.
 class DecodeChain {
  public:
@@ -60,7 +62,8 @@ class DecodeChain {
   DecodeChain(const ChainModel& model, DeviceMemory& memory, Stream& stream);
   ~DecodeChain();
 
-  // The cache of every layer, BF16, on the device. Costs a copy when it is another than last time's.
+  // The cache of every layer, of a type the chain takes, on the device. Costs a copy when it is another than
+  // last time's.
   void use_cache(std::span<const PagedKv> layers);
 
   // The residual stream, [kMaxRows, hidden]: before a step the embeddings, after it what the final norm

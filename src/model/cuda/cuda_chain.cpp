@@ -24,7 +24,7 @@ void CudaForward<T>::make_chain() {
 template <class T>
 bool CudaForward<T>::runs_as_chain(KvPool& pool) const {
   return chain_ && shape_ && shape_->rows <= gpu::DecodeChain::kMaxRows && pool.layout().num_groups() == 1 &&
-         pool.layer(0).dtype == DType::kBF16;
+         gpu::chain_takes_cache(pool.layer(0).dtype);
 }
 
 template <class T>

@@ -6,6 +6,13 @@
 
 namespace cheetah::gpu::chain {
 
-void launch_chain(const Params& params, DType weights, int head_dim, Stream& stream);
+struct ChainTypes {
+  DType weights;
+  DType cache;
+  int head_dim;
+};
+
+void launch_chain(const Params& params, const ChainTypes& types, Stream& stream);
+void launch_chain_of_fp8(const Params& params, const ChainTypes& types, Stream& stream);  // cache
 
 }  // namespace cheetah::gpu::chain

@@ -3,200 +3,184 @@
 // registers (shared memory is full of weights), 16 tokens a warp at a time. Scores are K q^T: tokens are the
 // long side of the tensor cores' tile and the heads that share the key the short one. The step's own key and
 // value come from the qkv product; the warp that meets them rotates and stores them.
-#include "kernels/attention/cuda/hopper_math.cuh"
-#include "kernels/decode_chain/cuda/chain_product.cuh"
+#include "kernels/decode_chain/cuda/chain_merge.cuh"
+#include "kernels/decode_chain/cuda/chain_unit.cuh"
 
 namespace cheetah::gpu::chain {
 
-inline constexpr int kUnit = 16;       // tokens
-inline constexpr int kLeastUnits = 2;  // a share
-inline constexpr int kPrefetched = 4;  // units a warp asks for before it knows its queries
-inline constexpr int kMaxGroup = 8;
+inline constexpr int kPrefetchedTokens = 512;  // that a block asks for ahead of time
+inline constexpr int kUnitsAPair = 16;         // of 16 tokens, that a pair of blocks takes alone
 
-// A share of one sequence's tokens for one key head.
-struct Share {
-  int row, head, split;
-  int context, first_token;
-  int begin, end;  // units
-  int num_shares;  // with something in them
-  const int32_t* pages;
-};
+__device__ inline int ceil_of(int a, int b) { return (a + b - 1) / b; }
 
+// A pair of blocks takes as much as it can before another one helps: what pairs have to tell each other goes
+// through global memory.
 __device__ inline Share share_of(const Params& p, const Op& op, int item) {
   Share share;
-  share.split = item % p.splits;
-  share.head = item / p.splits % p.kv_heads;
-  share.row = item / p.splits / p.kv_heads;
+  share.pair = item % p.pairs;
+  share.head = item / p.pairs % p.kv_heads;
+  share.row = item / p.pairs / p.kv_heads;
   const int4 entry =
       __ldg(reinterpret_cast<const int4*>(p.sequences + share.row));  // the same in every layer
   share.context = entry.x;
   share.pages = p.pages + entry.w;
   share.first_token = op.window > 0 ? max(0, share.context - op.window) : 0;
-  const int first = share.first_token / kUnit, units = (share.context + kUnit - 1) / kUnit - first;
-  const int each = max(kLeastUnits, (units + p.splits - 1) / p.splits);
-  share.num_shares = (units + each - 1) / each;
-  share.begin = first + share.split * each;
+  const int first = share.first_token / kUnit, units = ceil_of(share.context, kUnit) - first;
+  const int pairs = min(p.pairs, max(1, ceil_of(units, kUnitsAPair)));
+  const int each = max(kConsumerWarps, ceil_of(units, 2 * pairs)), num_shares = ceil_of(units, each);
+  share.num_pairs = (num_shares + 1) / 2;
+  share.has_both_blocks = share.pair * 2 + 1 < num_shares;
+  share.begin = first + (share.pair * 2 + static_cast<int>(blockIdx.x) % 2) * each;
   share.end = min(share.begin + each, first + units);
   return share;
 }
 
-template <int kDim, bool kFp8>
+// All computing threads: the table for an item, made anew where it is another's.
+__device__ inline void look_up(const Params& p, const Op& op, int item, ShareTable& table) {
+  if (table.item == item && table.window == op.window) return;
+  sync_consumers();
+  const Share share = share_of(p, op, item);
+  const int first = share.begin * kUnit / p.page_tokens,
+            end =
+                share.begin < share.end ? (min(share.end * kUnit, share.context) - 1) / p.page_tokens + 1 : 0;
+  if (threadIdx.x == 0) {
+    table.share = share;
+    table.item = item, table.window = op.window, table.first_page = first;
+  }
+  if (threadIdx.x < kTablePages && first + static_cast<int>(threadIdx.x) < end)
+    table.pages[threadIdx.x] = __ldg(share.pages + first + threadIdx.x);
+  sync_consumers();
+}
+
+// What a warp has seen of a share's tokens. U says how the cache is stored (chain_unit.cuh).
+template <class U>
 struct Attention {
-  static constexpr int kChunks = kDim / 32;       // of 8 numbers: a thread's part of a key or query
-  static constexpr int kValueChunks = kDim / 64;  // … of a value: 2 * kDim / 16 consecutive numbers
-  static constexpr int kTiles = kDim / 16;
-  using Row = uint4[kChunks];
+  static constexpr int kDim = U::kDim, kTiles = kDim / 16;
+  static constexpr int kPiece = U::kPiece, kPieces = U::kPieces;
 
   const Params& p;
   const Op& op;
-  const float2* turns;            // [rows, kDim / 2]: cosine and sine
-  uint4 keys[2][kChunks];         // tokens line and line + 8: numbers 32 j + 8 quarter …
-  uint4 values[4][kValueChunks];  // tokens 2 quarter + {0, 1, 8, 9}: kDim / 8 numbers from line * kDim / 8
-  uint4 q[kChunks];               // head `line`
-  float out[kTiles][4];           // number line * kDim / 8 + 2 tile (+ 1), heads 2 quarter (+ 1)
-  float top[2], sum[2];           // of those heads
+  const float2* turns;  // [rows, kDim / 2]: cosine and sine
+  const ShareTable& table;
+  U unit;                // its tokens, and the queries of head `line`
+  float out[kTiles][4];  // number line * kDim / 8 + 2 tile (+ 1), heads 2 quarter (+ 1)
+  float top[2], sum[2];  // of those heads
 
-  __device__ Attention(const Params& params, const Op& operation, const float2* turn_table)
-      : p(params), op(operation), turns(turn_table) {}
+  __device__ Attention(const Params& params, const Op& operation, const float2* turn_table,
+                       const ShareTable& share_table)
+      : p(params), op(operation), turns(turn_table), table(share_table) {}
 
-  __device__ static int line() { return threadIdx.x % 32 / 4; }
-  __device__ static int quarter() { return threadIdx.x % 4; }
   __device__ int group() const { return p.heads / p.kv_heads; }
   __device__ int64_t qkv_width() const { return static_cast<int64_t>(p.heads + 2 * p.kv_heads) * kDim; }
-  __device__ static int value_token(int i) { return 2 * quarter() + (i & 1) + (i >> 1) * 8; }
 
   // Where a token's row begins in keys and values.
   __device__ int64_t cache_row(const Share& share, int token) const {
-    const int64_t page = __ldg(share.pages + token / p.page_tokens);
-    return ((page * p.kv_heads + share.head) * p.page_tokens + token % p.page_tokens) * kDim;
+    const int at = token / p.page_tokens, in_table = at - table.first_page;
+    const int64_t page = in_table < kTablePages ? table.pages[in_table] : __ldg(share.pages + at);
+    return ((page * p.kv_heads + share.head) * p.page_tokens + token % p.page_tokens) * U::kRowBytes;
   }
   // Tokens of earlier steps only; everything else reads as zero.
   __device__ static bool is_cached(const Share& share, int token) {
     return token >= share.first_token && token < share.context - 1;
   }
-  __device__ void load_keys(const Share& share, int unit) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int token = unit * kUnit + line() + half * 8;
-      const bool cached = is_cached(share, token);
-      const auto* row = cached ? reinterpret_cast<const uint4*>(op.keys + cache_row(share, token)) : nullptr;
-#pragma unroll
-      for (int j = 0; j < kChunks; ++j) keys[half][j] = cached ? __ldcs(row + j * 4 + quarter()) : uint4{};
-    }
+  __device__ const std::byte* row_of(const std::byte* rows, const Share& share, int token) const {
+    return is_cached(share, token) ? rows + cache_row(share, token) : nullptr;
   }
-  __device__ void load_values(const Share& share, int unit) {
+  __device__ void load_keys(const Share& share, int index) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int token = unit * kUnit + value_token(i);
-      const bool cached = is_cached(share, token);
-      const auto* row =
-          cached ? reinterpret_cast<const uint4*>(op.values + cache_row(share, token)) : nullptr;
+    for (int half = 0; half < 2; ++half)
+      unit.load_key(half, row_of(op.keys, share, index * kUnit + lane_line() + half * 8));
+  }
+  __device__ void load_values(const Share& share, int index) {
 #pragma unroll
-      for (int j = 0; j < kValueChunks; ++j)
-        values[i][j] = cached ? __ldcs(row + line() * kValueChunks + j) : uint4{};
-    }
+    for (int i = 0; i < 4; ++i) unit.load_value(i, row_of(op.values, share, index * kUnit + value_token(i)));
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      unit.load_value_scale(half, row_of(op.values, share, index * kUnit + lane_line() + half * 8));
   }
 
-  // Asks the second-level cache for a unit that the registers have no room for yet: a lane a line of each.
-  __device__ void prefetch_unit(const Share& share, int unit) const {
-    constexpr int kLines = kDim * 2 / 128;  // of a token
-    if (unit >= share.end) return;
-#pragma unroll
-    for (int n = 0; n < kUnit * kLines / 32; ++n) {
-      const int i = n * 32 + static_cast<int>(threadIdx.x % 32), token = unit * kUnit + i / kLines;
+  // Asks the second-level cache for the share's first tokens.
+  __device__ void prefetch(const Share& share) const {
+    constexpr int kLines = (U::kRowBytes + 127) / 128;  // of a token
+    const int count = min((share.end - share.begin) * kUnit, kPrefetchedTokens) * kLines;
+    for (int i = threadIdx.x; i < count; i += kConsumerWarps * 32) {
+      const int token = share.begin * kUnit + i / kLines;
       if (!is_cached(share, token)) continue;
-      const int64_t at = cache_row(share, token) + i % kLines * 64;
+      const int64_t at = cache_row(share, token) + i % kLines * 128;
       asm volatile("prefetch.global.L2 [%0];" ::"l"(op.keys + at));
       asm volatile("prefetch.global.L2 [%0];" ::"l"(op.values + at));
     }
   }
 
+  using Raw = typename U::Piece[kPieces];
+  using Numbers = typename U::Numbers;
+  // A lane's numbers of a row of qkv, and whether they are there.
+  __device__ bool load_raw(Raw& raw, const uint16_t* row) const {
+    const auto* from = reinterpret_cast<const typename U::Piece*>(row);
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) raw[j] = look_at(from + j * 4 + lane_quarter());
+    bool there = true;
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) there = there && is_written(raw[j]);
+    return there;
+  }
   // Normed, where the model does that, and turned by the row's position. The four threads of a line call
   // together.
-  __device__ void norm_and_turn(Row& x, const float* gains, int row) const {
-    float v[kChunks][8];
+  __device__ void norm_and_turn(const Raw& raw, const float* gains, int row, Numbers& v) const {
 #pragma unroll
-    for (int j = 0; j < kChunks; ++j) unpack(x[j], v[j]);
+    for (int j = 0; j < kPieces; ++j) widen_piece(raw[j], v[j]);
     if (gains) {
       float squares = 0.f;
 #pragma unroll
-      for (int j = 0; j < kChunks; ++j)
+      for (int j = 0; j < kPieces; ++j)
 #pragma unroll
-        for (int e = 0; e < 8; ++e) squares += v[j][e] * v[j][e];
+        for (int e = 0; e < kPiece; ++e) squares += v[j][e] * v[j][e];
       const float scale = rsqrtf(hopper::quad_sum(squares) / kDim + p.norm_eps);
 #pragma unroll
-      for (int j = 0; j < kChunks; ++j)
+      for (int j = 0; j < kPieces; ++j)
 #pragma unroll
-        for (int e = 0; e < 8; ++e) v[j][e] *= scale * __ldg(gains + j * 32 + quarter() * 8 + e);
+        for (int e = 0; e < kPiece; ++e)
+          v[j][e] *= scale * __ldg(gains + (j * 4 + lane_quarter()) * kPiece + e);
     }
 #pragma unroll
-    for (int j = 0; j < kChunks / 2; ++j)
+    for (int j = 0; j < kPieces / 2; ++j)
 #pragma unroll
-      for (int e = 0; e < 8; ++e) {
-        const float2 turn = turns[row * (kDim / 2) + j * 32 + quarter() * 8 + e];
-        const float a = v[j][e], b = v[j + kChunks / 2][e];
+      for (int e = 0; e < kPiece; ++e) {
+        const float2 turn = turns[row * (kDim / 2) + (j * 4 + lane_quarter()) * kPiece + e];
+        const float a = v[j][e], b = v[j + kPieces / 2][e];
         v[j][e] = a * turn.x - b * turn.y;
-        v[j + kChunks / 2][e] = b * turn.x + a * turn.y;
+        v[j + kPieces / 2][e] = b * turn.x + a * turn.y;
       }
-#pragma unroll
-    for (int j = 0; j < kChunks; ++j) x[j] = pack(v[j]);
-  }
-  __device__ static void unpack(const uint4& raw, float (&v)[8]) {
-    const uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float2 pair = unpack_pair<kBf16>(words[i]);
-      v[2 * i] = pair.x;
-      v[2 * i + 1] = pair.y;
-    }
-  }
-  __device__ static uint4 pack(const float (&v)[8]) {
-    return make_uint4(pack_pair<kBf16>(v[0], v[1]), pack_pair<kBf16>(v[2], v[3]),
-                      pack_pair<kBf16>(v[4], v[5]), pack_pair<kBf16>(v[6], v[7]));
   }
 
-  __device__ void load_query(const Share& share) {
-    const int head = share.head * group() + (line() < group() ? line() : 0);
-    const auto* row = reinterpret_cast<const uint4*>(p.qkv + share.row * qkv_width() + head * kDim);
-#pragma unroll
-    for (int j = 0; j < kChunks; ++j) q[j] = __ldcg(row + j * 4 + quarter());
+  __device__ void take_query(const Share& share, const Raw& raw) {
+    Numbers query;
+    norm_and_turn(raw, op.q_norm, share.row, query);
+    unit.put_query(query);
   }
 
   // The step's own token, as the qkv product left it, and where it belongs: place `at` of its unit.
   struct Fresh {
-    Row key;
-    uint4 value[kValueChunks];
+    Raw key;
+    typename U::OfValue value;
   };
-  __device__ Fresh load_fresh(const Share& share) const {
+  __device__ bool load_fresh(const Share& share, Fresh& fresh) const {
+    constexpr int kEach = kDim / 64;
     const uint16_t* row = p.qkv + share.row * qkv_width() + (p.heads + share.head) * kDim;
-    const auto* key = reinterpret_cast<const uint4*>(row);
-    const auto* value = reinterpret_cast<const uint4*>(row + p.kv_heads * kDim);
-    Fresh fresh;
+    const auto* value = reinterpret_cast<const uint4*>(row + p.kv_heads * kDim) + lane_line() * kEach;
 #pragma unroll
-    for (int j = 0; j < kChunks; ++j) fresh.key[j] = __ldcg(key + j * 4 + quarter());
+    for (int j = 0; j < kEach; ++j) fresh.value[j] = look_at(value + j);
+    bool there = load_raw(fresh.key, row);
 #pragma unroll
-    for (int j = 0; j < kValueChunks; ++j) fresh.value[j] = __ldcg(value + line() * kValueChunks + j);
-    return fresh;
+    for (int j = 0; j < kEach; ++j) there = there && is_written(fresh.value[j]);
+    return there;
   }
-  __device__ void insert(const Share& share, Fresh& fresh, int at) {
+  __device__ void insert(const Share& share, const Fresh& fresh, int at) {
     const int64_t to = cache_row(share, share.context - 1);
-    norm_and_turn(fresh.key, op.k_norm, share.row);
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      if (line() + half * 8 == at)
-#pragma unroll
-        for (int j = 0; j < kChunks; ++j) {
-          keys[half][j] = fresh.key[j];
-          reinterpret_cast<uint4*>(op.keys + to)[j * 4 + quarter()] = fresh.key[j];
-        }
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (value_token(i) == at)
-#pragma unroll
-        for (int j = 0; j < kValueChunks; ++j) {
-          values[i][j] = fresh.value[j];
-          reinterpret_cast<uint4*>(op.values + to)[line() * kValueChunks + j] = fresh.value[j];
-        }
+    Numbers key;
+    norm_and_turn(fresh.key, op.k_norm, share.row, key);
+    unit.put_key(key, at, op.keys + to);
+    unit.put_value(fresh.value, at, op.values + to);
   }
 
   __device__ void clear() {
@@ -208,19 +192,12 @@ struct Attention {
       for (int e = 0; e < 4; ++e) out[t][e] = 0.f;
   }
 
-  __device__ void score(float (&scores)[4]) const {
-#pragma unroll
-    for (int j = 0; j < kChunks; ++j) {
-      ptx::multiply_bf16(scores, {keys[0][j].x, keys[1][j].x, keys[0][j].y, keys[1][j].y}, q[j].x, q[j].y);
-      ptx::multiply_bf16(scores, {keys[0][j].z, keys[1][j].z, keys[0][j].w, keys[1][j].w}, q[j].z, q[j].w);
-    }
-  }
   // Scores of tokens line and line + 8 for two heads to weights of the running softmax.
-  __device__ void weigh(const Share& share, int unit, float (&scores)[4]) {
+  __device__ void weigh(const Share& share, int index, float (&scores)[4]) {
     const float scale = p.attention_scale * hopper::kLog2E;
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const int token = unit * kUnit + line() + (e / 2) * 8;
+      const int token = index * kUnit + lane_line() + (e / 2) * 8;
       scores[e] = token >= share.first_token && token < share.context ? scores[e] * scale : -INFINITY;
     }
 #pragma unroll
@@ -239,52 +216,44 @@ struct Attention {
       sum[h] += scores[h] + scores[h + 2];
     }
   }
-  __device__ static Pair transpose(Pair x) {
-    Pair y;
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
-    return y;
-  }
-  __device__ void add_values(const float (&weights)[4]) {
-    const Pair b0 = transpose(pack_pair<kBf16>(weights[0], weights[1]));
-    const Pair b1 = transpose(pack_pair<kBf16>(weights[2], weights[3]));
-#pragma unroll
-    for (int j = 0; j < kValueChunks; ++j) {
-      const uint32_t v[4][4] = {{values[0][j].x, values[0][j].y, values[0][j].z, values[0][j].w},
-                                {values[1][j].x, values[1][j].y, values[1][j].z, values[1][j].w},
-                                {values[2][j].x, values[2][j].y, values[2][j].z, values[2][j].w},
-                                {values[3][j].x, values[3][j].y, values[3][j].z, values[3][j].w}};
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        ptx::multiply_bf16(out[j * 4 + i],
-                           {__byte_perm(v[0][i], v[1][i], 0x5410), __byte_perm(v[0][i], v[1][i], 0x7632),
-                            __byte_perm(v[2][i], v[3][i], 0x5410), __byte_perm(v[2][i], v[3][i], 0x7632)},
-                           b0, b1);
-    }
-  }
 
   // Everything of the warp's units. The first one's cached tokens are in registers already.
-  __device__ void read_units(const Share& share) {
+  template <class Tell>
+  __device__ void read_units(const Share& share, const Tell& tell) {
     const int first = share.begin + static_cast<int>(threadIdx.x / 32);
-    const auto place_of_new = [&](int unit) { return share.context - 1 - unit * kUnit; };
-    load_query(share);
+    const auto place_of_new = [&](int index) { return share.context - 1 - index * kUnit; };
+    const int head = share.head * group() + (lane_line() < group() ? lane_line() : 0);
+    const uint16_t* row = p.qkv + share.row * qkv_width() + head * kDim;
+    Raw raw;
     if (first < share.end && place_of_new(first) < kUnit) {  // asked for together with the query
-      Fresh fresh = load_fresh(share);
-      norm_and_turn(q, op.q_norm, share.row);
+      Fresh fresh;
+      bool there;
+      do {
+        there = load_fresh(share, fresh);
+        there = load_raw(raw, row) && there;
+      } while (!__all_sync(~0u, there));
+      tell();
+      take_query(share, raw);
       insert(share, fresh, place_of_new(first));
     } else {
-      norm_and_turn(q, op.q_norm, share.row);
+      while (!__all_sync(~0u, load_raw(raw, row))) {
+      }
+      tell();
+      take_query(share, raw);
     }
-    for (int unit = first; unit < share.end; unit += kConsumerWarps) {
-      const int next = unit + kConsumerWarps;
-      if (unit != first && place_of_new(unit) < kUnit) {
-        Fresh fresh = load_fresh(share);
-        insert(share, fresh, place_of_new(unit));
+    for (int index = first; index < share.end; index += kConsumerWarps) {
+      const int next = index + kConsumerWarps;
+      if (index != first && place_of_new(index) < kUnit) {
+        Fresh fresh;
+        while (!__all_sync(~0u, load_fresh(share, fresh))) {
+        }
+        insert(share, fresh, place_of_new(index));
       }
       float scores[4] = {};
-      score(scores);
+      unit.score(scores);
       if (next < share.end) load_keys(share, next);
-      weigh(share, unit, scores);
-      add_values(scores);
+      weigh(share, index, scores);
+      unit.add_values(out, scores);
       if (next < share.end) load_values(share, next);
     }
 #pragma unroll
@@ -292,123 +261,41 @@ struct Attention {
 #pragma unroll
       for (int step = 4; step < 32; step *= 2) sum[h] += __shfl_xor_sync(~0u, sum[h], step);
   }
-
-  // A thread's 2 heads: numbers line * kDim / 8 … of each.
-  template <class Visit>
-  __device__ void each_four(const Visit& visit) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-#pragma unroll
-      for (int t = 0; t < kTiles; t += 2)
-        visit(h, (2 * quarter() + h) * kDim + line() * (kDim / 8) + t * 2, out[t][h], out[t][h + 2],
-              out[t + 1][h], out[t + 1][h + 2]);
-  }
-  // Parts lie in shared or in global memory: [group, kDim] numbers and a pair of statistics a head.
-  __device__ void store_part(float* numbers, float2* statistics) {
-    each_four([&](int h, int at, float a, float b, float c, float d) {
-      if (2 * quarter() + h < group()) *reinterpret_cast<float4*>(numbers + at) = make_float4(a, b, c, d);
-    });
-    if (line() == 0)
-#pragma unroll
-      for (int h = 0; h < 2; ++h)
-        if (2 * quarter() + h < group()) statistics[2 * quarter() + h] = make_float2(top[h], sum[h]);
-  }
-  __device__ void merge_part(const float* numbers, const float2* statistics) {
-    float mine[2], theirs[2];
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int head = 2 * quarter() + h;
-      const float2 other = head < group() ? statistics[head] : make_float2(-INFINITY, 0.f);
-      const float highest = fmaxf(top[h], other.x), base = highest == -INFINITY ? 0.f : highest;
-      mine[h] = hopper::exp2_fast(top[h] - base);
-      theirs[h] = hopper::exp2_fast(other.x - base);
-      sum[h] = sum[h] * mine[h] + other.y * theirs[h];
-      top[h] = highest;
-    }
-    each_four([&](int h, int at, float& a, float& b, float& c, float& d) {
-      if (2 * quarter() + h >= group()) return;
-      const float4 other = *reinterpret_cast<const float4*>(numbers + at);
-      a = a * mine[h] + other.x * theirs[h];
-      b = b * mine[h] + other.y * theirs[h];
-      c = c * mine[h] + other.z * theirs[h];
-      d = d * mine[h] + other.w * theirs[h];
-    });
-  }
-  __device__ void store_output(const Share& share) {
-    uint16_t* row = p.attended + (static_cast<int64_t>(share.row) * p.heads + share.head * group()) * kDim;
-    const float scale[2] = {1.f / sum[0], 1.f / sum[1]};
-    each_four([&](int h, int at, float a, float b, float c, float d) {
-      if (2 * quarter() + h < group())
-        *reinterpret_cast<uint2*>(row + at) = narrow_row<kFp8>(times(make_float4(a, b, c, d), scale[h]));
-    });
-  }
-
-  // The warps pass their parts down to the first; those from `active` on have none.
-  __device__ void merge_warps(int active, float* shared) {
-    constexpr int kNumbers = kMaxGroup * kDim;
-    static_assert(kConsumerWarps / 2 * (kNumbers * 4 + kMaxGroup * 8) + 4 <= kPartBytes);
-    auto* statistics = reinterpret_cast<float2*>(shared + kConsumerWarps / 2 * kNumbers);
-    const int warp = threadIdx.x / 32;
-    for (int half = kConsumerWarps / 2; half > 0; half /= 2) {
-      if (half >= active) continue;
-      const int slot = warp % half;
-      if (warp >= half && warp < 2 * half)
-        store_part(shared + slot * kNumbers, statistics + slot * kMaxGroup);
-      sync_consumers();
-      if (warp < half) merge_part(shared + slot * kNumbers, statistics + slot * kMaxGroup);
-      sync_consumers();
-    }
-  }
-
-  // The output, or a part of it. The block that writes a head's last part makes the output of all.
-  __device__ void finish(const Share& share, float* shared) {
-    merge_warps(share.end - share.begin, shared);
-    const bool first_warp = threadIdx.x < 32;
-    if (share.num_shares == 1) {
-      if (first_warp) store_output(share);
-      return;
-    }
-    const int64_t slot = static_cast<int64_t>(share.row) * p.kv_heads + share.head, numbers = group() * kDim;
-    float* parts = p.partial + slot * p.splits * numbers;
-    auto* statistics = reinterpret_cast<float2*>(p.statistics) + slot * p.splits * group();
-    auto* before = reinterpret_cast<unsigned*>(shared) + kPartBytes / 4 - 1;
-    if (first_warp) {
-      store_part(parts + share.split * numbers, statistics + share.split * group());
-      __syncwarp();
-      if (threadIdx.x == 0) *before = add_acquire_release(p.shares_done + slot);
-    }
-    sync_consumers();
-    if (*before + 1 != static_cast<unsigned>(share.num_shares)) return;
-    clear();
-    for (int i = threadIdx.x / 32; i < share.num_shares; i += kConsumerWarps)
-      merge_part(parts + i * numbers, statistics + i * group());
-    merge_warps(share.num_shares, shared);
-    if (first_warp) store_output(share);
-    if (threadIdx.x == 0) p.shares_done[slot] = 0;
-  }
 };
 
-// The block's shares, one after another. `wait` returns once the qkv product is there.
-template <int kDim, bool kFp8, class Wait>
-__device__ void attend(const Params& p, const Op& op, const float2* turns, float* shared, const Wait& wait) {
-  Attention<kDim, kFp8> attention(p, op, turns);
-  for (int item = blockIdx.x; item < p.rows * p.kv_heads * p.splits; item += gridDim.x) {
-    const Share share = share_of(p, op, item);
-    const int unit = share.begin + static_cast<int>(threadIdx.x / 32);
+// The block's shares, one after another. It waits for the numbers of qkv it needs, not for the product's end,
+// and tells when it has the first.
+template <class U, class M, class S>
+__device__ void attend(const Params& p, const Op& op, S& shared, const M& merger) {
+  bool tells = threadIdx.x == 0;
+  const auto tell = [&] {
+    if (tells) ptx::barrier_arrive(&shared.queries_in);
+    tells = false;
+  };
+  for (int item = blockIdx.x / 2; item < p.rows * p.kv_heads * p.pairs; item += gridDim.x / 2) {
+    look_up(p, op, item, shared.table);
+    const Share share = shared.table.share;
+    Attention<U> attention(p, op, shared.turns, shared.table);
+    const int index = share.begin + static_cast<int>(threadIdx.x / 32);
     attention.clear();
-    if (unit < share.end) {
-      attention.load_keys(share, unit);
-      attention.load_values(share, unit);
+    if (index < share.end) {
+      attention.load_keys(share, index);
+      attention.load_values(share, index);
     }
-    for (int ahead = 1; ahead < kPrefetched; ++ahead)
-      attention.prefetch_unit(share, unit + ahead * kConsumerWarps);
-    wait();
     if (share.begin >= share.end) continue;
-    attention.read_units(share);
-    attention.finish(share, shared);
-    sync_consumers();
+    attention.read_units(share, tell);
+    merger.finish(share, attention);
   }
-  wait();
+  tell();
+}
+
+// Before the qkv product: asks the second-level cache for what the attention behind it will read.
+template <class U, class S>
+__device__ void prefetch_cache(const Params& p, const Op& op, S& shared) {
+  const int item = blockIdx.x / 2;
+  if (item >= p.rows * p.kv_heads * p.pairs) return;
+  look_up(p, op, item, shared.table);
+  Attention<U>(p, op, shared.turns, shared.table).prefetch(shared.table.share);
 }
 
 }  // namespace cheetah::gpu::chain

@@ -1,6 +1,7 @@
 #pragma once
 // What the chain's kernel is told: one record an operation, and the step's numbers.
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "gpu/tensor_map.h"
@@ -12,11 +13,14 @@ inline constexpr std::array kRowBoxes = {1, 8};  // rows of x a copy moves: the 
 inline constexpr int kConsumerWarps = 8;
 inline constexpr int kThreads = (kConsumerWarps + 4) * 32;  // and a group: producers of W and of x, a watcher
 inline constexpr int kStageWeightBytes = 28 << 10;
-inline constexpr int kMaxWBoxes = 8;         // a stage
-inline constexpr int kPartPitch = 68;        // floats between tokens of partial sums: no bank twice
-inline constexpr int kPartBytes = 17 << 10;  // partial sums of a tile; heads of a warp in attention
-inline constexpr int kMaxSplits = 32;        // blocks that share a sequence's key head
-inline constexpr int kSumPitch = 1024;       // floats between tokens of the tiles' sums of squares
+inline constexpr int kMaxWBoxes = 7;    // a stage
+inline constexpr int kPartPitch = 68;   // floats between tokens of partial sums: no bank twice
+inline constexpr int kMaxPairs = 32;    // of blocks that share a sequence's key head
+inline constexpr int kSumPitch = 1024;  // floats between tokens of the tiles' sums of squares
+
+// What qkv holds until it is written: attention waits for its numbers, not for the product's end. No BF16
+// conversion makes such a word.
+inline constexpr uint32_t kUnwritten = 0xFFFFFFFF;
 
 enum class Kind : int { kPrepare, kProduct, kAttend };
 
@@ -35,6 +39,7 @@ struct Op {
   const uint16_t* residual = nullptr;
   uint16_t* y = nullptr;
   bool makes_logits = false;           // Params::logits instead of y
+  int qkv_tiles = 0, qkv_rows = 0;     // tiles of qkv that are cleared before this product, where there are
   const float* square_sums = nullptr;  // [tokens, kSumPitch]: a sum a tile of the operation that made x
   int num_square_sums = 0;
 
@@ -44,12 +49,13 @@ struct Op {
   uint16_t* gained = nullptr;
   float* square_sums_out = nullptr;
 
-  // kAttend
-  uint16_t* keys = nullptr;
-  uint16_t* values = nullptr;
+  // kAttend, and the product before it, which asks for them ahead of time
+  std::byte* keys = nullptr;
+  std::byte* values = nullptr;
   const float* q_norm = nullptr;
   const float* k_norm = nullptr;
   int window = 0;
+  bool follows_attention = false;  // a product
 };
 
 struct Params {
@@ -58,7 +64,8 @@ struct Params {
   int rows = 0;
   int hidden = 0;
   float norm_eps = 0.f;
-  int heads = 0, kv_heads = 0, splits = 1;
+  int heads = 0, kv_heads = 0, head_dim = 0;
+  int pairs = 1;  // of blocks that may share a sequence's key head
   float attention_scale = 1.f;
   const SequenceEntry* sequences = nullptr;
   const int32_t* pages = nullptr;
@@ -67,15 +74,14 @@ struct Params {
   const float* inv_freq = nullptr;
   float rope_magnitude = 1.f;
   const uint16_t* x = nullptr;          // [rows, hidden]
-  const uint16_t* qkv = nullptr;        // [rows, (heads + 2 kv_heads) * head_dim]
+  uint16_t* qkv = nullptr;              // [rows, (heads + 2 kv_heads) * head_dim]
   uint16_t* attended = nullptr;         // [rows, heads * head_dim]
   float* logits = nullptr;              // [rows, vocab]
-  float* partial = nullptr;             // [rows, kv_heads, splits, group, head_dim]
-  float* statistics = nullptr;          // [rows, kv_heads, splits, group, 2]
+  float* partial = nullptr;             // [rows, kv_heads, pairs, group, head_dim]
+  float* statistics = nullptr;          // [rows, kv_heads, pairs, group, 2]
   unsigned* shares_done = nullptr;      // [rows, kv_heads]; zero between steps
   unsigned* arrivals = nullptr;         // of blocks at operations, since the beginning of time
   unsigned* arrivals_before = nullptr;  // as of the last step's end
-  int weights_ahead = 2;  // stages in flight: deeper queues make every other access of the memory wait
 };
 
 }  // namespace cheetah::gpu::chain

@@ -98,8 +98,8 @@ __device__ void multiply_gated(const Op& op, const R& ring, int& i, float* parts
   const int warp = threadIdx.x / 32, groups = op.box_rows / 4;
   Sums<kTokens> sums[2];
   for (int k = 0; k < op.k_boxes; ++k, ++i) {
-    ptx::barrier_wait(&ring.x_full[i % R::kStages], R::parity(i));
-    ptx::barrier_wait(&ring.w_full[i % R::kStages], R::parity(i));
+    ring.wait_x(i);
+    ring.wait_w(i);
     if (warp < groups) multiply_box<R, kFp8, kTokens>(sums[0], ring.w(i), warp * 16, ring.x(i));
     if (warp + kConsumerWarps < groups)
       multiply_box<R, kFp8, kTokens>(sums[1], ring.w(i), (warp + kConsumerWarps) * 16, ring.x(i));
@@ -120,8 +120,8 @@ __device__ void multiply_plain(const Op& op, const R& ring, int& i, float* parts
   const bool works = group * 16 < op.box_rows;
   Sums<kTokens> sums;
   for (int k = 0; k < op.k_boxes; k += op.boxes_per_stage, ++i) {
-    ptx::barrier_wait(&ring.x_full[i % R::kStages], R::parity(i));
-    ptx::barrier_wait(&ring.w_full[i % R::kStages], R::parity(i));
+    ring.wait_x(i);
+    ring.wait_w(i);
     const int count = works ? min(op.boxes_per_stage, op.k_boxes - k) : 0;
     for (int b = way; b < count; b += op.k_ways)
       multiply_box<R, kFp8, kTokens>(sums, ring.w(i) + b * op.box_rows * 128, group * 16,
@@ -150,6 +150,10 @@ __device__ inline uint2 narrow_row(float4 v) {
   constexpr auto kF16 = wgmma::Input::kF16;
   return make_uint2(pack_pair<kF16>(fit(v.x), fit(v.y)), pack_pair<kF16>(fit(v.z), fit(v.w)));
 }
+template <bool kFp8>
+__device__ inline uint32_t narrow_pair(float a, float b) {
+  return narrow_row<kFp8>(make_float4(a, b, 0.f, 0.f)).x;
+}
 __device__ inline float4 widen4(uint2 raw) {
   const float2 low = unpack_pair<kBf16>(raw.x), high = unpack_pair<kBf16>(raw.y);
   return make_float4(low.x, low.y, high.x, high.y);
@@ -177,8 +181,39 @@ __device__ Early<kTokens> load_early(const Params& p, const Op& op, int tile) {
   return early;
 }
 
-__device__ inline float4 scale_and_bias(const Op& op, float4 v, int row, float inverse_rms) {
-  v = times(v, inverse_rms);
+// 1 / rms of the warp's tokens, from the sums of squares of the operation before, added in a fixed order.
+// Asked for before the products and added up behind them.
+template <int kTokens>
+struct RowScales {
+  static constexpr int kEach = kTokens / kConsumerWarps, kAtOnce = 4;
+  float parts[kEach][kAtOnce] = {};
+  float scale[kEach];
+
+  __device__ void ask(const Params& p, const Op& op) {
+    if (op.square_sums == nullptr) return;
+#pragma unroll
+    for (int n = 0; n < kEach; ++n) {
+      const int token = threadIdx.x / 32 + n * kConsumerWarps, lane = threadIdx.x % 32;
+      if (token >= p.rows) break;
+      const float* sums = op.square_sums + token * kSumPitch;
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j)
+        if (j * 32 + lane < op.num_square_sums) parts[n][j] = __ldcg(sums + j * 32 + lane);
+      for (int i = kAtOnce * 32 + lane; i < op.num_square_sums; i += 32) parts[n][0] += __ldcg(sums + i);
+    }
+  }
+  __device__ void finish(const Params& p, const Op& op) {
+#pragma unroll
+    for (int n = 0; n < kEach; ++n) {
+      const float squares = warp_sum(parts[n][0] + parts[n][1] + parts[n][2] + parts[n][3]);
+      scale[n] = op.x_scale;
+      if (op.square_sums) scale[n] *= rsqrtf(squares / static_cast<float>(p.hidden) + p.norm_eps);
+    }
+  }
+};
+
+__device__ inline float4 scale_and_bias(const Op& op, float4 v, int row, float scale) {
+  v = times(v, scale);
   if (op.row_scales) v = times(v, load4(op.row_scales + row));
   return op.bias ? add(v, load4(op.bias + row)) : v;
 }
@@ -186,7 +221,7 @@ __device__ inline float4 scale_and_bias(const Op& op, float4 v, int row, float i
 // A warp a token: adds the parts up and makes what the next operation takes.
 template <int kTokens, bool kFp8>
 __device__ void finish_tile(const Params& p, const Op& op, int tile, const float* parts,
-                            const float* inverse_rms, const Early<kTokens>& early) {
+                            const RowScales<kTokens>& scales, const Early<kTokens>& early) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, rows = op.box_rows;
   const int per_tile = op.up_row ? 2 * rows : rows;
 #pragma unroll
@@ -196,7 +231,7 @@ __device__ void finish_tile(const Params& p, const Op& op, int tile, const float
     const auto part = [&](int chunk, int row) {
       return *reinterpret_cast<const float4*>(parts + (chunk * kTokens + token) * kPartPitch + row);
     };
-    const float scale = op.square_sums ? inverse_rms[token] * op.x_scale : op.x_scale;
+    const float scale = scales.scale[n];
     float squares = 0.f;
     for (int at = lane * 4; at < per_tile && tile * per_tile + at < op.outputs; at += 128) {
       const int output = tile * per_tile + at;
@@ -218,7 +253,7 @@ __device__ void finish_tile(const Params& p, const Op& op, int tile, const float
       }
       if (op.residual) v = add(v, widen4(early.residual[n]));
       const uint2 stored = op.up_row ? narrow_row<kFp8>(times(v, op.y_scale)) : narrow4(v);
-      *reinterpret_cast<uint2*>(op.y + where) = stored;
+      store_words(op.y + where, stored);
       if (op.gained) {
         const float4 kept = widen4(stored);
         squares += kept.x * kept.x + kept.y * kept.y + kept.z * kept.z + kept.w * kept.w;
@@ -254,23 +289,6 @@ __device__ void prepare_rows(const Params& p, const Op& op, float* shared) {
       op.square_sums_out[token * kSumPitch] = total;
     }
     sync_consumers();
-  }
-}
-
-// One warp: 1 / rms of every token from the tiles' sums, added in a fixed order.
-template <int kTokens>
-__device__ void sum_squares(const Params& p, const Op& op, float* inverse_rms) {
-  const int lane = threadIdx.x % 32;
-  float sums[kTokens] = {};
-#pragma unroll
-  for (int t = 0; t < kTokens; ++t)
-    if (t < p.rows)
-      for (int i = lane; i < op.num_square_sums; i += 32)
-        sums[t] += __ldcg(op.square_sums + t * kSumPitch + i);
-#pragma unroll
-  for (int t = 0; t < kTokens; ++t) {
-    const float total = warp_sum(sums[t]);
-    if (lane == 0) inverse_rms[t] = rsqrtf(total / static_cast<float>(p.hidden) + p.norm_eps);
   }
 }
 

@@ -53,6 +53,7 @@ struct DecodeChain::State {
   std::array<chain::Op*, kRowBoxes.size()> device_ops{};
   std::array<std::vector<chain::Op>, kRowBoxes.size()> ops;
   std::vector<const std::byte*> cache;
+  DType cache_type = DType::kBF16;
 
   State(const ChainModel& m, DeviceMemory& device_memory, Stream& s)
       : model(m), memory(device_memory), stream(s) {}
@@ -71,7 +72,7 @@ struct DecodeChain::State {
   ChainTiling tiling_of(const WeightMatrix& w, bool gated) const {
     return tile_product(gated ? w.rows / 2 : w.rows, gated, stream.device().num_sms);
   }
-  int splits_of(int64_t rows) const;
+  int pairs_of(int64_t rows) const;
   bool has_head() const { return model.head.w.data != nullptr; }
   int64_t first_row_map() const { return std::ssize(model.layers) * 4 + 1; }
   bool is_fp8() const { return model.layers.front().qkv.w.dtype == DType::kF8E4M3; }
@@ -84,12 +85,13 @@ struct DecodeChain::State {
 };
 
 void DecodeChain::State::allocate_rows() {
-  const int64_t width = model.heads * model.head_dim, shares = kRows * model.kv_heads * chain::kMaxSplits;
+  const int64_t width = model.heads * model.head_dim, shares = kRows * model.kv_heads * chain::kMaxPairs;
   x = allocate<Bf16>(kRows * model.hidden);
   gained = allocate<Bf16>(kRows * model.hidden);
   act = allocate<Bf16>(kRows * model.ffn);
   attended = allocate<Bf16>(kRows * width);
   qkv = allocate<Bf16>(kRows * (width + 2 * model.kv_heads * model.head_dim));
+  fill_bytes(qkv, 0xFF, buffers.back().size(), stream);  // chain::kUnwritten
   square_sums = allocate<float>(kRows * chain::kSumPitch);
   partial = allocate<float>(shares * model.heads / model.kv_heads * model.head_dim);
   statistics = allocate<float>(shares * model.heads / model.kv_heads * 2);
@@ -181,6 +183,7 @@ void DecodeChain::State::make_ops(size_t shape) {
     const auto map = static_cast<int64_t>(i) * 4;
     chain::Op qkv_op = product(layer.qkv, false, map, 0, shape);
     qkv_op.bias = layer.qkv_bias;
+    qkv_op.window = static_cast<int>(layer.window);
     from_norm(qkv_op, qkv);
     chain::Op attend;
     attend.kind = chain::Kind::kAttend;
@@ -188,9 +191,13 @@ void DecodeChain::State::make_ops(size_t shape) {
     attend.k_norm = layer.k_norm;
     attend.window = static_cast<int>(layer.window);
     list.push_back(attend);
-    into_x(product(layer.o, false, map + 1, 1, shape), layer.mlp_norm);
+    chain::Op o = product(layer.o, false, map + 1, 1, shape);
+    o.follows_attention = true;
+    into_x(o, layer.mlp_norm);
     chain::Op gate_up = product(layer.gate_up, true, map + 2, 2, shape);
     gate_up.y_scale = act_scale();
+    gate_up.qkv_tiles = qkv_op.tiles;
+    gate_up.qkv_rows = qkv_op.box_rows;
     from_norm(gate_up, act);
     const bool last = i + 1 == model.layers.size();
     chain::Op down = product(layer.down, false, map + 3, 3, shape);
@@ -205,10 +212,10 @@ void DecodeChain::State::make_ops(size_t shape) {
   device_ops[shape] = allocate<chain::Op>(std::ssize(list));
 }
 
-// Enough shares to keep every block busy.
-int DecodeChain::State::splits_of(int64_t rows) const {
+// Enough to keep every block busy.
+int DecodeChain::State::pairs_of(int64_t rows) const {
   return static_cast<int>(
-      std::clamp<int64_t>(stream.device().num_sms / (rows * model.kv_heads), 1, chain::kMaxSplits));
+      std::clamp<int64_t>(stream.device().num_sms / 2 / (rows * model.kv_heads), 1, chain::kMaxPairs));
 }
 
 DecodeChain::DecodeChain(const ChainModel& model, DeviceMemory& memory, Stream& stream)
@@ -225,18 +232,21 @@ void DecodeChain::use_cache(std::span<const PagedKv> layers) {
   CHEETAH_ASSERT(layers.size() == state_->model.layers.size(), "a cache a layer");
   std::vector<const std::byte*> pointers;
   for (const PagedKv& kv : layers) {
-    CHEETAH_ASSERT(kv.dtype == DType::kBF16, "a BF16 cache");
+    CHEETAH_ASSERT(chain_takes_cache(kv.dtype) && kv.dtype == layers.front().dtype,
+                   "a cache the chain takes");
     pointers.push_back(kv.keys);
     pointers.push_back(kv.values);
   }
-  if (pointers == state_->cache) return;
+  if (pointers == state_->cache && state_->cache_type == layers.front().dtype) return;
   state_->cache = pointers;
+  state_->cache_type = layers.front().dtype;
   for (size_t shape = 0; shape < kRowBoxes.size(); ++shape) {
     size_t layer = 0;
-    for (chain::Op& op : state_->ops[shape]) {
-      if (op.kind != chain::Kind::kAttend) continue;
-      op.keys = reinterpret_cast<uint16_t*>(layers[layer].keys);
-      op.values = reinterpret_cast<uint16_t*>(layers[layer++].values);
+    std::vector<chain::Op>& ops = state_->ops[shape];
+    for (size_t i = 1; i < ops.size(); ++i) {
+      if (ops[i].kind != chain::Kind::kAttend) continue;
+      ops[i - 1].keys = ops[i].keys = layers[layer].keys;
+      ops[i - 1].values = ops[i].values = layers[layer++].values;
     }
     copy_to_device(state_->device_ops[shape], state_->ops[shape].data(),
                    std::ssize(state_->ops[shape]) * static_cast<int64_t>(sizeof(chain::Op)), state_->stream);
@@ -257,7 +267,8 @@ void DecodeChain::run(const AttentionBatch& batch, int64_t page_tokens, float* l
                        .norm_eps = s.model.norm_eps,
                        .heads = static_cast<int>(s.model.heads),
                        .kv_heads = static_cast<int>(s.model.kv_heads),
-                       .splits = s.splits_of(batch.rows),
+                       .head_dim = static_cast<int>(s.model.head_dim),
+                       .pairs = s.pairs_of(batch.rows),
                        .attention_scale = s.model.attention_scale,
                        .sequences = batch.sequences,
                        .pages = batch.pages,
@@ -274,7 +285,10 @@ void DecodeChain::run(const AttentionBatch& batch, int64_t page_tokens, float* l
                        .shares_done = s.shares_done,
                        .arrivals = s.arrivals,
                        .arrivals_before = s.arrivals + 32},
-                      s.model.layers.front().qkv.w.dtype, static_cast<int>(s.model.head_dim), s.stream);
+                      {.weights = s.model.layers.front().qkv.w.dtype,
+                       .cache = s.cache_type,
+                       .head_dim = static_cast<int>(s.model.head_dim)},
+                      s.stream);
 }
 
 }  // namespace cheetah::gpu
