@@ -33,9 +33,6 @@ __device__ inline void copy_16_bytes(uint32_t to, const void* from, bool real) {
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ inline void wait_copies() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
-// Two neighbouring warps wait for each other; barrier 0 is the block's.
-__device__ inline void sync_pair(int pair) { asm volatile("bar.sync %0, 64;" ::"r"(pair + 1) : "memory"); }
-
 // Where a 16-byte piece of a row of kDim numbers lies: eight rows that are read at once never meet in a bank.
 template <int kDim>
 __device__ inline uint32_t piece_at(uint32_t base, int row, int piece) {
@@ -58,9 +55,6 @@ struct Block {
   static constexpr int kColumns = S::kValueDim / S::kColumnWarps;         // of a warp's output
   static constexpr int kLines = S::kTokens / S::kWarps;                   // cache rows a warp copies
   static constexpr int kChains = S::kRowTiles * kTokenTiles < 4 ? 2 : 1;  // sums of one score side by side
-  // Of many rows two warps share the steps along the keys of twice the tokens: fewer matrices to load.
-  static constexpr bool kHalvesKeys = S::kLatent && S::kRowTiles == 2;
-  static_assert(!kHalvesKeys || S::kWeightBytes / S::kWarps >= kTokenTiles * 512);
   static_assert(kTokenTiles > 0 && kColumns % 16 == 0 && kLines <= 32 && S::kKeyDim % 64 == 0);
 
   const Params& params;
@@ -69,7 +63,6 @@ struct Block {
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   int row0 = warp / S::kColumnWarps * (S::kRowTiles * 16), column_warp = warp % S::kColumnWarps;
   uint32_t queries, stages, weights;
-  float* exchange;    // the weights' memory before there are any
   float* statistics;  // [column warps][rows]
   float out[S::kRowTiles][kColumns / 8][4] = {};
   float top[S::kRowTiles][2], sum[S::kRowTiles][2];
@@ -81,7 +74,6 @@ struct Block {
         queries(ptx::shared_address(smem)),
         stages(queries + S::kQueryBytes),
         weights(stages + 2 * S::kStageBytes),
-        exchange(reinterpret_cast<float*>(smem + S::kQueryBytes + 2 * S::kStageBytes)),
         statistics(reinterpret_cast<float*>(smem + S::kQueryBytes + 2 * S::kStageBytes + S::kWeightBytes)) {
 #pragma unroll
     for (int m = 0; m < S::kRowTiles; ++m)
@@ -143,12 +135,11 @@ struct Block {
                                to + S::kKeyBytes);
   }
 
-  // sums += queries times kTiles * 8 keys from token0 on, of the steps [first, end) along the keys.
-  template <int kSums, int kTiles>
-  __device__ void add_products(uint32_t keys, int token0, int first, int end,
-                               float (&sums)[kSums][S::kRowTiles][kTiles][4]) const {
+  __device__ void score(uint32_t keys, float (&scores)[S::kRowTiles][kTokenTiles][4]) const {
+    float sums[kChains][S::kRowTiles][kTokenTiles][4] = {};
+    const int token0 = column_warp * kTokenTiles * 8, steps = key_pieces() / 4;
 #pragma unroll 3
-    for (int k = first; k < end; ++k) {
+    for (int k = 0; k < steps; ++k) {
       uint32_t a[S::kRowTiles][2][4];
 #pragma unroll
       for (int m = 0; m < S::kRowTiles; ++m)
@@ -157,61 +148,23 @@ struct Block {
           ptx::load_matrices(a[m][half], piece_at<S::kKeyDim>(queries, row0 + m * 16 + lane % 16,
                                                               k * 4 + half * 2 + lane / 16));
 #pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
+      for (int n = 0; n < kTokenTiles; ++n) {
         uint32_t b[4];
         ptx::load_matrices(b, piece_at<S::kKeyDim>(keys, token0 + n * 8 + lane % 8, k * 4 + lane / 8));
 #pragma unroll
         for (int m = 0; m < S::kRowTiles; ++m) {
           multiply(sums[0][m][n], a[m][0], b[0], b[1]);
-          multiply(sums[kSums - 1][m][n], a[m][1], b[2], b[3]);
+          multiply(sums[kChains - 1][m][n], a[m][1], b[2], b[3]);
         }
       }
     }
-  }
-
-  __device__ void score(uint32_t keys, float (&scores)[S::kRowTiles][kTokenTiles][4]) const {
-    const int token0 = column_warp * kTokenTiles * 8, steps = key_pieces() / 4;
-    if constexpr (kHalvesKeys) {
-      const bool second = column_warp % 2 == 1;
-      const int middle = (steps + 1) / 2;
-      float sums[1][S::kRowTiles][2 * kTokenTiles][4] = {};
-      add_products(keys, second ? token0 - kTokenTiles * 8 : token0, second ? middle : 0,
-                   second ? steps : middle, sums);
-      exchange_halves(sums[0], second, scores);
-    } else {
-      float sums[kChains][S::kRowTiles][kTokenTiles][4] = {};
-      add_products(keys, token0, 0, steps, sums);
 #pragma unroll
-      for (int m = 0; m < S::kRowTiles; ++m)
-#pragma unroll
-        for (int n = 0; n < kTokenTiles; ++n)
-#pragma unroll
-          for (int e = 0; e < 4; ++e)
-            scores[m][n][e] = sums[0][m][n][e] + (kChains == 2 ? sums[kChains - 1][m][n][e] : 0.f);
-    }
-  }
-
-  // Each of two warps hands the other its sums of the other's tokens.
-  __device__ void exchange_halves(const float (&sums)[S::kRowTiles][2 * kTokenTiles][4], bool second,
-                                  float (&scores)[S::kRowTiles][kTokenTiles][4]) const {
-    constexpr int kArea = kTokenTiles * 4 * 32;
-    float* mine = exchange + warp * kArea + lane;
-    const float* others = exchange + (warp ^ 1) * kArea + lane;
-#pragma unroll
-    for (int m = 0; m < S::kRowTiles; ++m) {
-      if (m > 0) sync_pair(warp / 2);  // what was handed over before has been read
+    for (int m = 0; m < S::kRowTiles; ++m)
 #pragma unroll
       for (int n = 0; n < kTokenTiles; ++n)
 #pragma unroll
         for (int e = 0; e < 4; ++e)
-          mine[(n * 4 + e) * 32] = second ? sums[m][n][e] : sums[m][kTokenTiles + n][e];
-      sync_pair(warp / 2);
-#pragma unroll
-      for (int n = 0; n < kTokenTiles; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-          scores[m][n][e] = (second ? sums[m][kTokenTiles + n][e] : sums[m][n][e]) + others[(n * 4 + e) * 32];
-    }
+          scores[m][n][e] = sums[0][m][n][e] + (kChains == 2 ? sums[kChains - 1][m][n][e] : 0.f);
   }
   __device__ static void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     ptx::multiply_bf16(d, {a[0], a[1], a[2], a[3]}, b0, b1);
