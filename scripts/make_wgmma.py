@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes src/gpu/wgmma.cuh, and with the argument "fp8" src/gpu/wgmma_fp8.cuh: the warpgroup products whose operand
-lists are too long to write by hand."""
+"""Writes src/gpu/wgmma.cuh, with the argument "fp8" src/gpu/wgmma_fp8.cuh, with "rows" src/gpu/wgmma_rows.cuh: the
+warpgroup products whose operand lists are too long to write by hand."""
 import sys
 
 # The instruction's inner dimension (32 bytes of each operand), its types, and what follows the scales.
@@ -69,8 +69,8 @@ struct Product<Input::{kind}, {n}> {{
 '''
 
 
-def product_from_registers(kind, n):
-    """A from registers (four of them), B with N innermost: the second product of attention."""
+def product_from_registers(kind, n, name="RegisterProduct", b_layout=1):
+    """A from registers (four of them), B with N innermost (1: the second product of attention) or K (0)."""
     count = n // 2
     types = TYPES[kind][0]
     regs = ["%" + str(i) for i in range(count)]
@@ -80,13 +80,13 @@ def product_from_registers(kind, n):
     out_lines = [", ".join(outs[i:i + 6]) for i in range(0, count, 6)]
     return f'''
 template <>
-struct RegisterProduct<Input::{kind}, {n}> {{
+struct {name}<Input::{kind}, {n}> {{
   __device__ static void add(float (&d)[{count}], const uint32_t (&a)[4], uint64_t b, int accumulate) {{
     asm volatile(
         "{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{count + 5}, 0;\\n"
         "wgmma.mma_async.sync.aligned.m64n{n}{types} {{"
         "{body}"
-        "}}, {{%{count}, %{count + 1}, %{count + 2}, %{count + 3}}}, %{count + 4}, p, 1, 1, 1;\\n}}"
+        "}}, {{%{count}, %{count + 1}, %{count + 2}, %{count + 3}}}, %{count + 4}, p, 1, 1, {b_layout};\\n}}"
         : {(','+chr(10)+'          ').join(out_lines)}
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
   }}
@@ -101,8 +101,24 @@ FP8_HEAD = '''#pragma once
 namespace cheetah::wgmma {
 '''
 
+ROWS_HEAD = '''#pragma once
+// Warpgroup products with A, [64, 16] a step, in registers and B in shared memory as in wgmma.cuh, K innermost. A warp
+// has 16 of A's rows; a lane the pairs at (lane / 4, lane % 4 * 2), eight rows below, and both eight columns on.
+// Written by scripts/make_wgmma.py.
+#include "gpu/wgmma.cuh"
+
+namespace cheetah::wgmma {
+
+template <Input kInput, int kN>
+struct RowsProduct;
+'''
+
 
 def main():
+    if sys.argv[1:] == ["rows"]:
+        products = (product_from_registers("kBf16", n, "RowsProduct", 0) for n in (16, 32, 64))
+        sys.stdout.write(ROWS_HEAD + "".join(products) + "\n}  // namespace cheetah::wgmma\n")
+        return
     if sys.argv[1:] == ["fp8"]:
         text = FP8_HEAD + "".join(product("kE4m3", n) for n in (16, 64, 128, 256))
         sys.stdout.write(text + "\n}  // namespace cheetah::wgmma\n")

@@ -109,8 +109,9 @@ void check_finish(DType dtype, int64_t m, int64_t rows, int64_t cols, bool gated
   for (const auto& variant : gemm_variants<X, Y>()) {
     args.y = device.upload(numbers_as<Y>(residual));
     args.residual = adds ? args.y : nullptr;
-    // Rounds x to eight bits: held to its own bound in hopper_blocks_cuda_test.cpp.
-    if (std::string_view(variant.name) == "hopper_blocks") continue;
+    // One rounds x to eight bits, one W to BF16: held to their own bounds in tests of their own.
+    const std::string_view name = variant.name;
+    if (name == "hopper_blocks" || name == "hopper_packed") continue;
     if (!variant.fits(args, device.stream().device())) continue;
     SCOPED_TRACE(variant.name);
     variant.run(args, device.stream());

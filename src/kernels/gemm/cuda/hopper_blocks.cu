@@ -9,6 +9,7 @@
 
 #include "gpu/launch.cuh"
 #include "gpu/ptx.cuh"
+#include "gpu/shared_memory.cuh"
 #include "kernels/cuda/numbers.cuh"
 #include "kernels/cuda/pieces.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -210,7 +211,7 @@ __global__ __launch_bounds__(S::kThreads, 1) void multiply_rows(const BlocksTask
   extern __shared__ unsigned char raw[];
   __shared__ uint64_t full[S::kWarps][kMaxStages];
   const int warp = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;
-  unsigned char* shared_x = ptx::align_shared(raw, 16);
+  unsigned char* shared_x = aligned_shared(raw, 16);
   unsigned char* ring = shared_x + S::x_bytes(task.cols) + warp * task.stages * S::kStageBytes;
   uint64_t* barriers = full[warp];
   const int64_t groups = task.groups(), step = int64_t{gridDim.x} * S::kWarps;

@@ -20,7 +20,7 @@ __device__ inline float half_of(uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<uint16_t>(bits)));
 }
 
-// Words from any address: whole ones are read and put together.
+// Words from any address: whole ones are read and put together, none that lies past them.
 template <int kCount>
 __device__ inline void load_words(const uint8_t* at, uint32_t (&words)[kCount]) {
   const auto address = reinterpret_cast<uintptr_t>(at);
@@ -29,7 +29,7 @@ __device__ inline void load_words(const uint8_t* at, uint32_t (&words)[kCount]) 
   uint32_t low = whole[0];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    const uint32_t high = whole[i + 1];
+    const uint32_t high = i + 1 < kCount || shift != 0 ? whole[i + 1] : 0;
     words[i] = __funnelshift_r(low, high, shift);
     low = high;
   }

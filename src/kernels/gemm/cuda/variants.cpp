@@ -9,6 +9,7 @@
 #include "kernels/gemm/cuda/cublaslt.h"
 #include "kernels/gemm/cuda/hopper.h"
 #include "kernels/gemm/cuda/hopper_blocks.h"
+#include "kernels/gemm/cuda/hopper_packed.h"
 #include "kernels/gemm/cuda/portable.h"
 #include "kernels/gemm/cuda/tuned.h"
 #include "kernels/gemm/cuda/variants.h"
@@ -218,6 +219,29 @@ void run_blocks(const GemmArgs<Bf16, Y>& args, Stream& stream) {
   hopper_blocks_gemm(blocks_args(args), stream);
 }
 
+// Above so many rows of x, widening W once costs less than unpacking it for every 64 of them; and integer
+// products cost less than that as long as few rows ask for them (H200).
+constexpr int64_t most_packed_rows(DType dtype) {
+  return dtype == DType::kQ8_0 || dtype == DType::kQ6_K ? 192 : 256;
+}
+constexpr int64_t most_integer_rows(DType dtype) {
+  return dtype == DType::kMXFP4 ? 0 : dtype == DType::kQ8_0 ? 4 : 1;
+}
+template <class Y>
+bool fits_packed(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
+  const bool residual_fits = std::is_same_v<Y, Bf16> || !args.residual;
+  return args.m <= most_packed_rows(args.w.dtype) && residual_fits &&
+         hopper_packed_fits(blocks_args(args), device);
+}
+template <class Y>
+bool packed_pays(const GemmArgs<Bf16, Y>& args, const DeviceInfo&) {
+  return args.m > most_integer_rows(args.w.dtype);
+}
+template <class Y>
+void run_packed(const GemmArgs<Bf16, Y>& args, Stream& stream) {
+  hopper_packed_gemm(blocks_args(args), stream);
+}
+
 template <class X, class Y>
 constexpr GemmVariant<X, Y> kPortable = {"portable", always<GemmArgs<X, Y>>, gemm_portable<X, Y>};
 
@@ -232,6 +256,7 @@ constexpr std::array kGemmVariants<Bf16, Bf16> = {
     GemmVariant<Bf16, Bf16>{"hopper_fp8_tiles", fits_fp8<Bf16>, run_fp8_tiles},
     GemmVariant<Bf16, Bf16>{"hopper_fp8_skinny", fits_fp8_skinny, run_fp8_skinny<Bf16>, fp8_skinny_pays},
     GemmVariant<Bf16, Bf16>{"hopper_blocks", fits_blocks<Bf16>, run_blocks<Bf16>},
+    GemmVariant<Bf16, Bf16>{"hopper_packed", fits_packed<Bf16>, run_packed<Bf16>, packed_pays<Bf16>},
     GemmVariant<Bf16, Bf16>{"hopper_tiles", fits_hopper<Bf16>, run_tiles},
     GemmVariant<Bf16, Bf16>{"hopper_skinny", fits_skinny, run_skinny<Bf16>, skinny_pays},
 };
@@ -242,6 +267,7 @@ constexpr std::array kGemmVariants<Bf16, float> = {
     GemmVariant<Bf16, float>{"hopper_widened", fits_widened<float>, run_widened<float>},
     GemmVariant<Bf16, float>{"hopper_fp8_skinny", fits_fp8<float>, run_fp8_skinny<float>},
     GemmVariant<Bf16, float>{"hopper_blocks", fits_blocks<float>, run_blocks<float>},
+    GemmVariant<Bf16, float>{"hopper_packed", fits_packed<float>, run_packed<float>, packed_pays<float>},
     GemmVariant<Bf16, float>{"hopper_skinny", fits_hopper<float>, run_skinny<float>},
 };
 

@@ -1,0 +1,10 @@
+// Blocks of 256 numbers.
+#include "kernels/gemm/cuda/hopper_packed_product.cuh"
+
+namespace cheetah::gpu::packed {
+
+template void run_packed<DType::kQ4_K>(const HopperBlocksArgs&, Stream&);
+template void run_packed<DType::kQ5_K>(const HopperBlocksArgs&, Stream&);
+template void run_packed<DType::kQ6_K>(const HopperBlocksArgs&, Stream&);
+
+}  // namespace cheetah::gpu::packed
