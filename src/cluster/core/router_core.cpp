@@ -24,7 +24,7 @@ void RouterCore::handle(RouterInput input, Time now, std::vector<RouterOutput>& 
 Time RouterCore::next_wake() const {
   Time wake = state_->timers.empty() ? Time::max() : state_->timers.begin()->first;
   for (const auto& [id, worker] : state_->workers)
-    if (worker.linked &&
+    if (worker.linked && worker.described &&
         !worker.silent)  // a look now and then tells a silent worker from a router that slept
       wake = std::min(wake, state_->last_look + state_->config.heartbeat_limit / 4);
   return wake;

@@ -29,7 +29,7 @@ void RouterCore::State::on(const PeerDown& input) {
   const auto worker = workers.find(input.peer);
   if (worker == workers.end() || !worker->second.linked) return;
   worker->second.linked = false;
-  lose_worker(input.peer, "its link is down");
+  if (worker->second.described) lose_worker(input.peer, "its link is down");
   forget_if_gone(input.peer);
 }
 
@@ -64,6 +64,7 @@ void RouterCore::State::on(const RegistryGone& input) {
 
 void RouterCore::State::on_message(WorkerId from, const Hello& message) {
   if (message.descriptor.id != from) return;  // speaks for another: not believed
+  if (message.descriptor.role == Role::kRouter) return;
   describe_worker(message.descriptor);
   place_waiting();
 }
@@ -72,6 +73,7 @@ void RouterCore::State::on_message(WorkerId from, const Heartbeat& message) {
   const auto known = workers.find(from);
   if (known == workers.end()) return;
   KnownWorker& worker = known->second;
+  worker.described = true;
   worker.load = message.load;
   worker.load_at = now;
   if (message.epoch < worker.descriptor.epoch) return;
@@ -82,9 +84,10 @@ void RouterCore::State::on_message(WorkerId from, const Heartbeat& message) {
 }
 
 void RouterCore::State::describe_worker(const WorkerDescriptor& descriptor) {
-  WorkerDescriptor& known = workers[descriptor.id].descriptor;
-  if (descriptor.epoch < known.epoch) return;  // from before a flip
-  known = descriptor;
+  KnownWorker& worker = workers[descriptor.id];
+  worker.described = true;
+  if (descriptor.epoch < worker.descriptor.epoch) return;  // from before a flip
+  worker.descriptor = descriptor;
 }
 
 // Its requests go on elsewhere; for a while it gets nothing new, so that one that comes and goes does not
@@ -115,7 +118,8 @@ void RouterCore::State::forget_if_gone(WorkerId id) {
 void RouterCore::State::look_for_silent_workers() {
   std::vector<WorkerId> silent;
   for (const auto& [id, worker] : workers)
-    if (worker.linked && !worker.silent && now - worker.heard_at >= config.heartbeat_limit)
+    if (worker.linked && worker.described && !worker.silent &&
+        now - worker.heard_at >= config.heartbeat_limit)
       silent.push_back(id);
   for (const WorkerId id : silent) {
     workers[id].silent = true;

@@ -19,6 +19,7 @@ struct KnownWorker {
   Time heard_at{};  // the last message of any kind
   bool linked = false;
   bool silent = false;      // linked, but not heard of for too long
+  bool described = false;   // it is known what it is: whoever only looks at the cluster never says
   bool registered = false;  // the registry has it
   bool left = false;        // the registry had it: it finishes what it has and gets nothing new
   Time held_off_until{};    // failed lately

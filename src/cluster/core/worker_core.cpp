@@ -40,6 +40,7 @@ int WorkerCore::jobs_wanted() const {
 
 const WorkerDescriptor& WorkerCore::descriptor() const { return state_->self; }
 void WorkerCore::plant(const PlantedBugs& bugs) { state_->planted = bugs; }
+int64_t WorkerCore::num_peers() const { return static_cast<int64_t>(state_->peers.size()); }
 
 WorkerCore::Books WorkerCore::books() const {
   Books books{.requests = static_cast<int64_t>(state_->servings.size()),
@@ -124,7 +125,8 @@ void WorkerCore::State::on(const PeerDown& input) {
     if (serving->router == input.peer && !planted.ignore_lost_router) orphans.push_back(key);
     if (!serving->reservation) continue;
     const Receiving& receiving = receivings.at(*serving->reservation);
-    if (receiving.writer == input.peer && !receiving.stopped) prompts.push_back(key);
+    const bool nobody_left = serving->state == RequestState::kQueuedRemote && !prefill_peer(WorkerId{});
+    if (nobody_left || (receiving.writer == input.peer && !receiving.stopped)) prompts.push_back(key);
   }
   for (const auto& [key, job] : jobs)
     if (job->job.reply_to == input.peer) unwanted.push_back(key);
@@ -140,24 +142,30 @@ void WorkerCore::State::on(const PeerDown& input) {
   for (const auto& [id, receiving] : receivings)
     if (receiving.writer == input.peer && !receiving.stopped) open.push_back(id);
   for (const ReservationId id : open) fence(id);
+  if (!peer->second.registered) peers.erase(peer);  // an id is one life: it does not come back
 }
 
 void WorkerCore::State::on(const RegistrySnapshot& input) {
   for (const WorkerDescriptor& worker : input.workers) on(RegistryPut{worker});
 }
 
-void WorkerCore::State::on(const RegistryPut& input) {
-  Peer& peer = peers[input.worker.id];
-  if (input.worker.epoch >= peer.descriptor.epoch) peer.descriptor = input.worker;
+void WorkerCore::State::on(const RegistryPut& input) { describe_peer(input.worker).registered = true; }
+
+Peer& WorkerCore::State::describe_peer(const WorkerDescriptor& descriptor) {
+  Peer& peer = peers[descriptor.id];
+  if (descriptor.epoch >= peer.descriptor.epoch) peer.descriptor = descriptor;
+  return peer;
 }
 
 void WorkerCore::State::on(const RegistryGone& input) {
   const auto peer = peers.find(input.worker);
-  if (peer != peers.end() && !peer->second.linked) peers.erase(peer);
+  if (peer == peers.end()) return;
+  peer->second.registered = false;
+  if (!peer->second.linked) peers.erase(peer);
 }
 
 void WorkerCore::State::on_message(WorkerId from, const Hello& message) {
-  if (message.descriptor.id == from) on(RegistryPut{message.descriptor});
+  if (message.descriptor.id == from) describe_peer(message.descriptor);
 }
 
 void WorkerCore::State::on_message(WorkerId from, const Heartbeat& message) {

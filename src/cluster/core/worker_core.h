@@ -66,7 +66,8 @@ class WorkerCore {
   int jobs_wanted() const;  // how many more the edge may pull from the queue now
 
   const WorkerDescriptor& descriptor() const;
-  struct Books {  // all zero when nothing is going on
+  int64_t num_peers() const;  // known, linked or not
+  struct Books {              // all zero when nothing is going on
     int64_t requests = 0, jobs = 0, reservations = 0, quarantined = 0, exports = 0;
   };
   Books books() const;

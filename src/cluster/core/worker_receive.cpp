@@ -13,10 +13,11 @@ bool WorkerCore::State::may_prefill_elsewhere(const Generate& message) const {
   return message.prefill == PrefillPlace::kElsewhere && message.request.pooling == Pooling::kNone &&
          !message.request.prompt_logprobs && self.kv.page_tokens > 0 && prompt > config.min_remote_tokens &&
          now >= breaker_until && static_cast<int>(receivings.size()) < config.max_reservations &&
-         (queue_up || prefill_peer(message.prefill_hint));
+         prefill_peer(message.prefill_hint);
 }
 
-// For when there is no queue: a prefill worker we have a link to, the router's choice if it is one.
+// A prefill worker we have a link to, the router's choice if it is one. Without any there is no use for a
+// queue either: whoever takes a job has to ask us over a link whether it shall.
 std::optional<WorkerId> WorkerCore::State::prefill_peer(WorkerId hint) const {
   std::optional<WorkerId> best;
   int64_t least = 0;

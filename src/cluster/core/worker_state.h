@@ -75,6 +75,7 @@ struct Peer {
   WorkerLoad load;
   bool linked = false;
   bool pressed = false;
+  bool registered = false;  // the registry has it
 };
 
 struct WorkerCore::State {
@@ -92,6 +93,7 @@ struct WorkerCore::State {
   void on(const QueueUp&) { queue_up = true; }
   void on(const QueueDown&) { queue_up = false; }
   void on_message(WorkerId from, const Hello& message);
+  Peer& describe_peer(const WorkerDescriptor& descriptor);
   void on_message(WorkerId from, const Heartbeat& message);
   template <class Other>
   void on_message(WorkerId, const Other&) {}  // not for a worker
