@@ -32,6 +32,13 @@ std::string ready_text(const Node& node, const Server& server, bool takes_client
                 server.url(), self.host, self.port, takes_clients ? "" : " (health and metrics only)");
 }
 
+// Faults on purpose, for tests; cluster/node/failpoints.h says how they are written.
+std::unique_ptr<cluster::Failpoints> failpoints_of(const char* setting) {
+  if (setting == nullptr || *setting == '\0') return nullptr;
+  print_note("CHEETAH_FAILPOINTS is set: this node fails on purpose");
+  return std::make_unique<cluster::Failpoints>(setting);
+}
+
 }  // namespace
 
 int run_node(const ServeOptions& options) {
@@ -43,6 +50,7 @@ int run_node(const ServeOptions& options) {
   for (const auto& match : launch.policy.qos.matches)
     if (!match.header.empty()) config.passed_headers.push_back(match.header);
   if (!options.port_given && !router) config.listen.port = 0;
+  const auto failpoints = failpoints_of(std::getenv("CHEETAH_FAILPOINTS"));
   ShutdownSignals signals;
   Server server(config);
   EventLog log(config.log);
@@ -52,7 +60,8 @@ int run_node(const ServeOptions& options) {
   GrammarCache grammars(*model);
   const EngineConfig engine =
       router ? router_limits(options, *model) : plan_memory(*model, engine_config(options)).config;
-  const auto node = cluster::launch_node(launch, {model, grammars, &log, server.traces()}, engine);
+  const auto node =
+      cluster::launch_node(launch, {model, grammars, &log, server.traces(), failpoints.get()}, engine);
   const auto limit = std::chrono::milliseconds(static_cast<int64_t>(options.shutdown_timeout_s * 1e3));
   if (becomes_ready(*node, signals)) {
     server.serve(node->backend(), make_api_services(options, *model, node->backend().config(), grammars),

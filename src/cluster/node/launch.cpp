@@ -34,14 +34,16 @@ TransferBackend transfer_of(const LaunchOptions& options) {
 }
 
 // Slots for the longest prompt at least: one that can never be received would only wait for space.
-std::unique_ptr<TransferAgent> make_agent(const LaunchOptions& options, WorkerId id, const Engine& engine,
-                                          const WorkerConfig& worker, const InProcessWorld* world) {
+std::unique_ptr<TransferAgent> make_agent(const LaunchOptions& options, const NodeConfig& node,
+                                          const Engine& engine, Failpoints* failpoints,
+                                          const InProcessWorld* world) {
   const KvFormat& format_of = engine.kv_format();
+  const WorkerConfig& worker = node.worker;
   const int64_t slab_tokens = worker.slab_tokens;
   const int64_t place_bytes = worker.wire ? worker.wire->page_bytes : format_of.place_bytes();
   TransferConfig config;
   config.backend = transfer_of(options);
-  config.self = id;
+  config.self = node.id;
   config.secret = options.credentials.secret;
   config.identity = options.credentials.identity;
   config.slot_bytes = slab_bytes(slab_tokens / format_of.page_tokens, place_bytes);
@@ -49,6 +51,7 @@ std::unique_ptr<TransferAgent> make_agent(const LaunchOptions& options, WorkerId
   config.num_slots = std::max(options.receive_bytes / config.slot_bytes, longest);
   config.host = options.host;
   if (world) config.fabric = world->fabric;
+  if (failpoints) config.midway = [failpoints] { failpoints->hit("transfer.midway"); };
   return make_transfer_agent(config);
 }
 
@@ -86,6 +89,9 @@ std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchPart
   config.worker = options.worker;
   config.served = engine;
   config.policy_file = options.policy_file;
+  // Renewed well before the queue gives a job that is still worked on to another.
+  config.worker.extend_every =
+      std::min(config.worker.extend_every, Duration(std::chrono::seconds(options.cluster.visibility_s)) / 3);
   const int64_t page = engine.page_tokens;
   config.worker.slab_tokens = (std::max(options.worker.slab_tokens, kMinSlabTokens) + page - 1) / page * page;
   NodeParts made;
@@ -93,6 +99,7 @@ std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchPart
   made.grammars = &parts.grammars;
   made.log = parts.log;
   made.traces = parts.traces;
+  made.failpoints = parts.failpoints;
   made.mesh = make_mesh(options, config.id, world);
   made.services = connect_services(options.cluster, world ? world->services : nullptr);
   if (options.role != Role::kRouter) {
@@ -100,7 +107,7 @@ std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchPart
     if (options.transfer_dtype)
       config.worker.wire =
           with_dtype(describe_pages(made.engine->kv_format(), config.model), *options.transfer_dtype);
-    made.transfer = make_agent(options, config.id, *made.engine, config.worker, world);
+    made.transfer = make_agent(options, config, *made.engine, parts.failpoints, world);
   }
   if (options.role == Role::kRouter || options.takes_clients)
     made.routing = make_routing(options, parts.model);

@@ -34,6 +34,7 @@ struct LaunchParts {
   GrammarCache& grammars;
   EventLog* log = nullptr;
   TraceExporter* traces = nullptr;
+  Failpoints* failpoints = nullptr;  // for tests
 };
 
 // What the nodes of one process share.

@@ -42,7 +42,7 @@ void Node::State::process(Time now) {
       router->handle(std::move(*of_router), now, router_outputs);
       for (RouterOutput& output : router_outputs) execute(output);
       router_outputs.clear();
-    } else if (worker) {
+    } else if (worker && !(parts.failpoints && struck(std::get<WorkerInput>(input)))) {
       worker->handle(std::move(std::get<WorkerInput>(input)), now, worker_outputs);
       for (WorkerOutput& output : worker_outputs) execute(output);
       worker_outputs.clear();
@@ -64,6 +64,7 @@ void Node::State::execute(RouterOutput& output) {
   if (auto* message = std::get_if<SendMessage>(&output)) return send(message->to, message->message);
   if (auto* counted = std::get_if<Count>(&output)) return count(*counted);
   if (auto* decision = std::get_if<LogDecision>(&output)) return log_decision(*decision);
+  if (parts.failpoints) hit("client", "event");
   Emit& emit = std::get<Emit>(output);
   const RequestUid uid = emit.uid;
   if (emit.summary) emit.event.cluster = times_of(*emit.summary);
@@ -97,6 +98,7 @@ void Node::State::execute(WorkerOutput& output) {
   if (auto* message = std::get_if<SendMessage>(&output)) return send(message->to, message->message);
   if (auto* counted = std::get_if<Count>(&output)) return count(*counted);
   if (auto* decision = std::get_if<LogDecision>(&output)) return log_decision(*decision);
+  if (parts.failpoints && struck(output)) return;
   if (auto* said = std::get_if<Announce>(&output)) return announce(said->descriptor);
   if (auto* span = std::get_if<RecordSpan>(&output)) return record(*span);
   if (std::holds_alternative<Drained>(output)) {
@@ -107,7 +109,12 @@ void Node::State::execute(WorkerOutput& output) {
 }
 
 void Node::State::send(WorkerId to, const Message& message) {
-  if (to != config.id) return parts.mesh->send(to, encode(message));
+  if (to != config.id) {
+    const Strike strike = parts.failpoints ? hit("send", message_name(message)) : Strike::kNothing;
+    if (strike == Strike::kDouble) parts.mesh->send(to, encode(message));
+    if (strike != Strike::kDrop) parts.mesh->send(to, encode(message));
+    return;
+  }
   const Audience audience = cluster::audience(message);
   if (audience != Audience::kWorker) feed(RouterInput(PeerMessage{to, message}));
   if (audience != Audience::kRouter) feed(WorkerInput(PeerMessage{to, message}));
@@ -132,6 +139,7 @@ void Node::State::announce(const WorkerDescriptor& descriptor) {
 // A few times a second: how busy we are, whether the queue is there, and numbers for whoever looks.
 void Node::State::beat(Time now) {
   next_beat = now + config.heartbeat;
+  if (parts.failpoints) parts.failpoints->look_again();
   plan(now);
   const bool queue_is_up = parts.services.jobs->state().up;
   if (queue_is_up != std::exchange(queue_was_up, queue_is_up))
@@ -172,11 +180,13 @@ void Node::State::publish_status() {
 
 ClusterNumbers Node::State::policy_numbers(const KnownWorkers& workers) const {
   ClusterNumbers numbers = parts.routing->numbers();
-  for (const auto& [id, known] : workers)
+  for (const auto& [id, known] : workers) {
+    if (!known.described) continue;
     numbers.workers.push_back({.name = known.descriptor.name,
                                .role = known.descriptor.role,
                                .ready = known.reachable(),
                                .load = known.load});
+  }
   numbers.migrations[static_cast<size_t>(MigrationCause::kLinkDown)] =
       static_cast<uint64_t>(counters[static_cast<size_t>(Counter::kMigrations)]);
   return numbers;

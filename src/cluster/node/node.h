@@ -12,6 +12,7 @@
 #include "cluster/core/router_core.h"
 #include "cluster/core/worker_core.h"
 #include "cluster/net/mesh.h"
+#include "cluster/node/failpoints.h"
 #include "cluster/node/page_desk.h"
 #include "cluster/policy/policy_routing.h"
 #include "cluster/registry/services.h"
@@ -49,6 +50,7 @@ struct NodeParts {
   std::unique_ptr<Engine> engine;
   std::unique_ptr<TransferAgent> transfer;
   std::unique_ptr<PolicyRouting> routing;
+  Failpoints* failpoints = nullptr;  // for tests; outlives the node
 };
 
 // A copy of a node's numbers, at most a heartbeat old.

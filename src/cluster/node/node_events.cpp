@@ -35,6 +35,12 @@ void Node::State::on_registry(const RegistryEvent& event) {
 }
 
 void Node::State::on_message(WorkerId from, Message message) {
+  const Strike strike = parts.failpoints ? hit("receive", message_name(message)) : Strike::kNothing;
+  if (strike == Strike::kDouble) take_message(from, message);
+  if (strike != Strike::kDrop) take_message(from, std::move(message));
+}
+
+void Node::State::take_message(WorkerId from, Message message) {
   const auto* hello = std::get_if<Hello>(&message);
   if (hello && hello->descriptor.id == from) peers.heard(hello->descriptor);
   const Audience audience = cluster::audience(message);

@@ -78,7 +78,11 @@ void Node::State::make_cores() {
               return qos.classes.at(static_cast<size_t>(cluster::class_of(from.headers, from.tenant, qos)))
                   .name;
             },
-        .feed = [this](RouterInput input) { feed(std::move(input)); },
+        .feed =
+            [this](RouterInput input) {
+              if (parts.failpoints && std::holds_alternative<ClientRequest>(input)) hit("client", "request");
+              feed(std::move(input));
+            },
         .explain =
             [this](int64_t num) {
               const auto lines = last_decisions.copy();

@@ -30,6 +30,7 @@ struct Node::State {
   // node_events.cpp: what comes in from other threads
   void on_registry(const RegistryEvent& event);
   void on_message(WorkerId from, Message message);
+  void take_message(WorkerId from, Message message);
   void on_link(WorkerId peer, bool up, const std::string& why);
   void on_kv_events(std::string_view bytes);
   void on_cache_changes(const std::vector<PrefixChange>& changes);
@@ -49,6 +50,9 @@ struct Node::State {
   std::shared_ptr<const ClusterTimes> times_of(const Emit::Summary& summary) const;
   void execute(WorkerOutput& output);
   void send(WorkerId to, const Message& message);
+  Strike hit(std::string_view kind, std::string_view name);
+  bool struck(const WorkerOutput& output);
+  bool struck(const WorkerInput& input);
   void count(const Count& counted) { counters[static_cast<size_t>(counted.counter)] += counted.by; }
   void log_decision(const LogDecision& decision);
   void record(const RecordSpan& span) const;  // node_trace.cpp

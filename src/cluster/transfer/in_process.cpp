@@ -109,7 +109,7 @@ class InProcessTransport final : public SessionTransport {
   void close_link(LinkId link) override { send(link, LinkClosed{link}); }
   void learn_arena(LinkId, const AgentWelcome&) override {}  // its inlet has it
   bool transmit(LinkId link, const PushOrder& order, WriterNumber writer, std::string& why) override {
-    const Written written = write_slab(order, others_.at(link)->arena.view(), writer);
+    const Written written = write_slab(order, others_.at(link)->arena.view(), writer, config_.midway);
     if (written.result == WriteResult::kLanded) {
       say(link, SlabNotice{order.id, order.slot.slot, order.slot.generation, order.bytes, written.checksum,
                            order.notify});

@@ -70,7 +70,7 @@ class SharedMemoryTransport final : public SessionTransport {
   }
   bool transmit(LinkId link, const PushOrder& order, WriterNumber writer, std::string& why) override {
     try {
-      const Written written = write_slab(order, links_.at(link).theirs->view(), writer);
+      const Written written = write_slab(order, links_.at(link).theirs->view(), writer, config_.midway);
       if (written.result == WriteResult::kLanded) {
         say(link, SlabNotice{order.id, order.slot.slot, order.slot.generation, order.bytes, written.checksum,
                              order.notify});

@@ -38,7 +38,8 @@ const char* why_not(WriteResult result) {
   return "";
 }
 
-Written write_slab(const PushOrder& order, const ArenaView& arena, WriterNumber writer) {
+Written write_slab(const PushOrder& order, const ArenaView& arena, WriterNumber writer,
+                   const std::function<void()>& midway) {
   const auto [slot, generation] = order.slot;
   const SlotWords& words = arena.words;
   if (slot >= words.size() || order.bytes > arena.slot_bytes) return {WriteResult::kRefused};
@@ -67,6 +68,7 @@ Written write_slab(const PushOrder& order, const ArenaView& arena, WriterNumber 
         words.abandon_write(slot, generation, writer);
         throw;
       }
+      if (midway && to == arena.slot(slot)) midway();
       to += chunk.size();
       piece = piece.subspan(chunk.size());
     }

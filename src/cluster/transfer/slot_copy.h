@@ -18,7 +18,9 @@ struct Written {
   uint64_t checksum = 0;
 };
 // Gathers the pieces into the slot, a chunk at a time, and looks between chunks whether it is still wanted.
-Written write_slab(const PushOrder& order, const ArenaView& arena, WriterNumber writer);
+// `midway` (TransferConfig) is called once, after the first.
+Written write_slab(const PushOrder& order, const ArenaView& arena, WriterNumber writer,
+                   const std::function<void()>& midway);
 
 // Whether a landed slab is what its notice says. On the receiver's side, between begin_check and
 // finish_check.

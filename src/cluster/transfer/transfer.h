@@ -58,6 +58,8 @@ struct TransferConfig {
   uint16_t port = 0;                         // 0: any that is free
   std::string ucx_transports;                // UCX_TLS; empty: tcp, shared memory, and RDMA where there is
   std::shared_ptr<InProcessFabric> fabric;   // for kInProcess
+  // For tests of what breaks there: called by the inner thread while a slab is begun and not finished.
+  std::function<void()> midway;
 };
 
 // What a peer has been told to write where; `pieces` must stay as they are until PushDone.

@@ -72,6 +72,7 @@ void UcxTransport::slab_comes(LinkId link, std::string_view header, void* data, 
     return refuse(link, *notice, why_not(WriteResult::kRefused));
   auto receiving = std::make_unique<Receiving>(Receiving{this, link, *notice});
   ++links_.at(link).receiving;
+  if (config_.midway) config_.midway();
   std::byte* to = arena_view_.slot(notice->slot);
   if (!rendezvous) {
     if (bytes > 0) std::memcpy(to, data, bytes);

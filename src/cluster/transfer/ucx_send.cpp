@@ -101,7 +101,9 @@ bool UcxTransport::transmit(LinkId link, const PushOrder& order, WriterNumber, s
                           order.bytes, sum.value(),     order.notify};
   sending->header = encode(AgentMessage(notice));
   const uint32_t flags = order.bytes >= kRendezvousBytes ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
-  return send(mine.endpoint, kSlab, std::move(sending), data, flags, why);
+  const bool sent = send(mine.endpoint, kSlab, std::move(sending), data, flags, why);
+  if (config_.midway) config_.midway();
+  return sent;
 }
 
 void UcxTransport::remember_memory(const RegisterOrder& order) {
