@@ -1,4 +1,6 @@
 """A cluster of real processes to be mistreated: nodes, etcd, NATS, and TCP proxies between them."""
+import base64
+import collections
 import json
 import os
 import pathlib
@@ -40,14 +42,16 @@ def wait_until(condition, what, patience=PATIENCE):
 class Process:
     """A child with its output in a file. Signals reach it and nobody else."""
 
-    def __init__(self, command, log):
+    def __init__(self, command, log, environment=None, errors=None):
         self.command, self.log_path = [str(word) for word in command], log
+        self.environment, self.errors = environment, errors  # errors: where standard error goes instead of the log
         self.process = None
 
     def start(self):
-        with open(self.log_path, "ab") as log:
+        with open(self.log_path, "ab") as log, open(self.errors or os.devnull, "ab") as errors:
             self.began = log.tell()
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=errors if self.errors else subprocess.STDOUT,
+                                            stdin=subprocess.DEVNULL, env={**os.environ, **(self.environment or {})})
 
     def output(self):
         """Of this start."""
@@ -67,6 +71,11 @@ class Process:
             self.signal(signal.SIGKILL)
             self.process.wait()
 
+    def stopped(self):
+        """By a signal; also one of its own failpoints."""
+        with open(f"/proc/{self.process.pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] == "T"
+
     def wait(self, patience=PATIENCE):
         try:
             return self.process.wait(patience)
@@ -81,11 +90,24 @@ class Etcd(Process):
         client, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{free_port()}"
         super().__init__([ETCD, "--data-dir", f"{folder}/etcd", "--listen-client-urls", client, "--advertise-client-urls", client,
                           "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}",
-                          "--unsafe-no-fsync", "--log-level", "error"], f"{folder}/etcd.log")
+                          "--unsafe-no-fsync", "--quota-backend-bytes", str(16 << 20), "--log-level", "error"], f"{folder}/etcd.log")
 
     def start(self):
         super().start()
         wait_until(self.healthy, "etcd")
+
+    def leases(self):
+        """How many there are, and how many keys workers have."""
+        return len(self._call("lease/leases", {}).get("leases", [])), int(self._call(
+            "kv/range", {"key": base64.b64encode(b"/cheetah/default/workers/").decode(), "range_end": base64.b64encode(b"/cheetah/default/workers0").decode(), "count_only": True}).get("count", 0))
+
+    def put(self, key, value):
+        self._call("kv/put", {"key": base64.b64encode(key).decode(), "value": base64.b64encode(value).decode()})
+
+    def _call(self, path, body):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v3/{path}", json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return json.load(answer)
 
     def healthy(self):
         try:
@@ -97,8 +119,13 @@ class Etcd(Process):
 
 class Nats(Process):
     def __init__(self, folder):
-        self.port = free_port()
-        super().__init__([NATS, "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", f"{folder}/nats"], f"{folder}/nats.log")
+        self.port, self.monitor, self.store = free_port(), free_port(), f"{folder}/nats"
+        super().__init__([NATS, "-a", "127.0.0.1", "-p", str(self.port), "-m", str(self.monitor), "-js", "-sd", self.store], f"{folder}/nats.log")
+
+    def jobs(self):
+        """That lie in its streams, done or not."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.monitor}/jsz", timeout=PATIENCE) as answer:
+            return json.load(answer)["messages"]
 
     def start(self):
         super().start()
@@ -107,7 +134,7 @@ class Nats(Process):
     def answers(self):
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
-                return connection.recv(4) == b"INFO"
+                return connection.recv(4) == b"INFO" and self.jobs() >= 0
         except OSError:
             return False
 
@@ -177,9 +204,13 @@ class Node(Process):
     def __init__(self, cluster, role, name):
         self.role, self.name, self.cluster = role, name, cluster
         self.port = free_port()  # for clients: the same after a restart
-        super().__init__([PROGRAM, "serve", cluster.model, "--role", role, "--cluster", cluster.url_for(name), "--node-name", name,
+        self.faults = f"{cluster.folder}/{name}.faults"  # its failpoints, read again when they change
+        pathlib.Path(self.faults).write_text(cluster.faults_for(role))
+        self.arms = 0
+        super().__init__([*cluster.prefix_for(name), PROGRAM, "serve", cluster.model, "--role", role, "--cluster", cluster.url_for(name), "--node-name", name,
                           "--secret-file", cluster.secret, "--policy-file", cluster.policy, "--threads", "1", "--max-model-len", "512",
-                          "--kv-memory", "64MiB", *(["--port", str(self.port)] if role == "router" else []), *cluster.flags_for(name)], f"{cluster.folder}/{name}.log")
+                          "--kv-memory", "64MiB", *(["--port", str(self.port)] if role == "router" else []), *cluster.flags_for(name)],
+                         f"{cluster.folder}/{name}.log", {"CHEETAH_FAILPOINTS": "@" + self.faults, **cluster.environment}, cluster.errors)
 
     def wait_ready(self):
         def ready():
@@ -205,6 +236,26 @@ class Node(Process):
                     sums[key] = sums.get(key, 0.0) + float(value)
         return sums
 
+    def arm(self, *faults):
+        """Sets its failpoints, while it runs or for its next start."""
+        self.arms += 1
+        told = self.output().count('"failpoints_armed"') if self.alive() else 0
+        with open(self.faults + ".new", "w") as file:
+            file.write("\n".join(faults) + "\n" * self.arms)  # never the same twice
+        os.rename(self.faults + ".new", self.faults)
+        if not self.alive():
+            return lambda: True
+        return lambda: self.output().count('"failpoints_armed"') > told
+
+    def struck(self):
+        """How often its failpoints have, over all its lives: (place, action) to a number."""
+        strikes = collections.Counter()
+        for line in pathlib.Path(self.log_path).read_text("utf-8", "replace").splitlines():
+            if '"event":"failpoint"' in line:
+                strike = json.loads(line)
+                strikes[strike["place"], strike["action"]] += 1
+        return strikes
+
     def open_files(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
@@ -214,9 +265,11 @@ class Cluster:
 
     POLICY = "[routing]\noffload_policy = \"always\"\n[routing.worth]\nenabled = false\n"
 
-    def __init__(self, services=True, prefill=2, decode=2, model="cub-1m", policy=POLICY, flags=()):
+    def __init__(self, services=True, prefill=2, decode=2, model="cub-1m", policy=POLICY, flags=(), environment=None, errors=None, faults=None,
+                 visibility=3):
         self.folder = tempfile.mkdtemp(prefix="cheetah-cluster-")
         self.model, self.flags = MODELS / model, flags
+        self.environment, self.errors, self.faults, self.visibility = environment or {}, errors, faults or {}, visibility
         self.secret, self.policy = f"{self.folder}/secret", f"{self.folder}/policy.toml"
         pathlib.Path(self.secret).write_text("0123456789abcdef" * 4 + "\n")
         os.chmod(self.secret, 0o600)
@@ -228,10 +281,40 @@ class Cluster:
         self.nodes = {}
 
     def url_for(self, _name):
-        return f"etcd://127.0.0.1:{self.etcd.port},nats://127.0.0.1:{self.nats.port}?lease_s=3&visibility_s=3"
+        return f"etcd://127.0.0.1:{self.etcd.port},nats://127.0.0.1:{self.nats.port}?lease_s=3&visibility_s={self.visibility}"
 
     def flags_for(self, _name):
         return self.flags
+
+    def faults_for(self, role):
+        return self.faults.get(role, "")
+
+    def prefix_for(self, _name):
+        return ()
+
+    def arm(self, **faults):
+        """The failpoints of every node of a role; the others have none."""
+        wait_for = [node.arm(*faults.get(node.role, ())) for node in self.nodes.values()]
+        def go_on(armed):  # one that stands still in a phase of something older does not look
+            for node in self.nodes.values():
+                if node.alive() and node.stopped():
+                    node.signal(signal.SIGCONT)
+            return armed()
+        for armed in wait_for:
+            wait_until(lambda armed=armed: go_on(armed), "failpoints to be armed")
+
+    def disarm(self):
+        """Whoever does not stand still forgets its failpoints soon; the others when they go on."""
+        for node in self.nodes.values():
+            node.arm()
+
+    def wait_links(self):
+        """Until every node has a link to every other, but routers and prefill workers to those of their kind."""
+        def linked(node):
+            wanted = len(self.nodes) - (1 if node.role == "decode" else len(self.of(node.role)))
+            return node.metrics()["cheetah_cluster_links"] >= wanted
+        for node in self.nodes.values():
+            wait_until(lambda node=node: linked(node), f"{node.name} to have its links")
 
     def start(self):
         for service in (self.etcd, self.nats):
