@@ -19,7 +19,8 @@ constexpr size_t kMaxRefusals = 16;  // for a person to read
 
 }  // namespace
 
-Observer::Observer(const ClusterUrl& url, const Credentials& credentials) : services_(connect_services(url)) {
+Observer::Observer(const ClusterUrl& url, const Credentials& credentials)
+    : has_queue_(!url.nats.empty()), services_(connect_services(url)) {
   TcpMeshConfig config;
   config.self = random_worker_id(credentials.identity.get());
   config.secret = credentials.secret;
@@ -47,7 +48,10 @@ Observer::~Observer() {
 
 void Observer::on_registry(const RegistryEvent& event) {
   const RegistryEntry& entry = event.entry;
-  if (event.kind == RegistryEvent::Kind::kSynced) return;
+  if (event.kind == RegistryEvent::Kind::kSynced) {
+    synced_ = true;
+    return;
+  }
   if (const auto address = peer_address(entry.key)) {
     const bool put = event.kind == RegistryEvent::Kind::kPut;
     addresses_.with([&](auto& all) { put ? all.insert(entry.key).second : all.erase(entry.key) > 0; });
@@ -74,7 +78,14 @@ void Observer::on_message(WorkerId from, std::string_view bytes) {
     const Message message = decode(bytes);
     seen_.with([&](Seen& all) {
       SeenWorker& seen = all[from];
-      if (const auto* hello = std::get_if<Hello>(&message)) seen.descriptor = hello->descriptor;
+      if (const auto* hello = std::get_if<Hello>(&message)) {
+        seen.descriptor = hello->descriptor;
+        std::erase_if(all, [&](const auto& other) {  // an earlier life of the same process
+          const WorkerDescriptor& was = other.second.descriptor;
+          return other.first != from && !other.second.linked && was.port == seen.descriptor.port &&
+                 was.host == seen.descriptor.host;
+        });
+      }
       const auto* beat = std::get_if<Heartbeat>(&message);
       if (beat == nullptr) return;
       seen.load = beat->load;
@@ -97,17 +108,19 @@ std::vector<SeenWorker> Observer::workers() const {
   return workers;
 }
 
+// A service that has not answered yet is not down: it is waited for as a worker is.
+bool Observer::all_heard() const {
+  if (!synced_ || !registry().up || (has_queue_ && !queue().up)) return false;
+  const auto now = workers();
+  return now.size() >= addresses_.copy().size() && std::ranges::all_of(now, [](const SeenWorker& worker) {
+           return worker.linked && (worker.load_at != Time{} || worker.descriptor.role == Role::kRouter);
+         });
+}
+
 void Observer::wait(std::chrono::milliseconds limit) const {
   const Time until = std::chrono::steady_clock::now() + limit;
-  const auto heard = [](const SeenWorker& worker) {
-    return worker.load_at != Time{} || worker.descriptor.role == Role::kRouter;
-  };
-  while (std::chrono::steady_clock::now() < until) {
-    const auto now = workers();
-    if (now.size() >= std::max<size_t>(1, addresses_.copy().size()) && std::ranges::all_of(now, heard))
-      return;
+  while (!all_heard() && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
 }
 
 std::string workers_table(const std::vector<SeenWorker>& workers) {

@@ -1,5 +1,6 @@
 #pragma once
 // Looks at a cluster from outside: who is in the registry, and what each says of itself over a link.
+#include <atomic>
 #include <map>
 #include <memory>
 #include <set>
@@ -32,15 +33,18 @@ class Observer {
   ServiceState queue() const { return services_.jobs->state(); }
   // "ADDRESS: why", of those that refused this observer or were refused by it.
   std::vector<std::string> refusals() const { return refusals_.copy(); }
-  // Until every worker of the registry, or at every address of its list, has said something, or the time is
-  // up.
+  // Until the services have answered and every worker of the registry, or at every address of its list, has
+  // said something, or the time is up.
   void wait(std::chrono::milliseconds limit) const;
 
  private:
   using Seen = std::map<WorkerId, SeenWorker>;
   void on_registry(const RegistryEvent& event);
   void on_message(WorkerId from, std::string_view bytes);
+  bool all_heard() const;
 
+  const bool has_queue_;
+  std::atomic<bool> synced_ = false;  // the registry has told all it has
   Services services_;
   Published<Seen> seen_;
   Published<std::set<std::string>> addresses_;  // where somebody should be

@@ -5,7 +5,7 @@
 //   router    10.0.0.1:7100    front
 //   prefill   10.0.0.2:7100    p1
 //   decode    10.0.0.3:7100    d1
-//   config    routing          routing.toml     (a document, by its path from this file's folder)
+//   config    policy           policy.toml      (a document, by its path from this file's folder)
 //
 // Peers become the keys peers/HOST:PORT, documents config/NAME (keys.h). There is nothing shared to write to:
 // what a process announces only it sees, and transactions are unavailable.
