@@ -277,6 +277,7 @@ class EngineCore {
   std::vector<RunningSequence> running_views_;
   std::vector<WaitingSequence> waiting_views_;
   StepPlan plan_;
+  bool stood_back_ = false;                           // somebody, in the last plan that was followed
   std::vector<Sequence*> was_running_, was_waiting_;  // as the plan numbers them
   std::vector<Work> works_;
   std::vector<int32_t> batch_tokens_;

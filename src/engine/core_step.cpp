@@ -64,7 +64,8 @@ void EngineCore::plan_turn(EngineTime now) {
   plan_step({.running = running_views_,
              .waiting = waiting_views_,
              .free_pages = pool_.num_free() + pool_.use().idle,
-             .time = learner_.model()},
+             .time = learner_.model(),
+             .stood_back = stood_back_},
             scheduling_, plan_);
 }
 
@@ -186,6 +187,7 @@ WaitingSequence EngineCore::view_waiting(const Sequence& sequence, bool look_up,
 
 void EngineCore::apply_plan(EngineTime now) {
   clear_batch();
+  stood_back_ = plan_.stood_back > 0;
   for (const StepPlan::Preempted& preempted : plan_.preemptions) {
     Sequence& sequence = *was_running_[static_cast<size_t>(preempted.index)];
     ++stats_.preemptions;

@@ -38,7 +38,9 @@ class Planner {
     target_s_ = std::clamp(kTolerated / state_.time.late, kLowestAim, kAim) * factor * config_.step_target_s;
     for (const int64_t index : plan_.running_order)
       if (!plan_prefill(index)) break;
+    note_first_tokens();
     plan_admissions();
+    let_urgent_through();
     plan_.predicted_s = state_.time.predict(plan_.shape);
   }
 
@@ -206,11 +208,32 @@ class Planner {
     num_running_ -= running(index).num_sequences;
   }
 
+  // Whose first token comes with this step.
+  void note_first_token(int priority) {
+    if (continuous() && !state_.stood_back) urgent_ = std::min(urgent_.value_or(priority), priority);
+  }
+  void note_first_tokens() {
+    for (const StepPlan::Chunk& chunk : plan_.prefills) {
+      const RunningSequence& sequence = running(chunk.index);
+      if (!sequence.decoding && chunk.tokens == sequence.pending) note_first_token(sequence.priority);
+    }
+  }
+  void let_urgent_through() {
+    for (auto* list : {&plan_.decodes, &plan_.prefills})
+      for (size_t i = list->size(); urgent_ && i-- > 0;) {
+        const int64_t index = (*list)[i].index;
+        if (running(index).priority <= *urgent_) continue;
+        unplan(*list, index);
+        ++plan_.stood_back;
+      }
+  }
+
   void plan_admissions() {
     if (!batch_is_open()) return;
     for (const int64_t index : plan_.waiting_order) {
       const WaitingSequence& sequence = state_.waiting[static_cast<size_t>(index)];
-      const HoldReason reason = admit(index, sequence);
+      const bool stands_back = urgent_ && sequence.priority > *urgent_;
+      const HoldReason reason = stands_back ? HoldReason::kTokensSpent : admit(index, sequence);
       if (reason == HoldReason::kNone) continue;
       if (plan_.held_back == HoldReason::kNone) plan_.held_back = reason;
       if (reason != HoldReason::kInFlight) return;  // no one overtakes a sequence that lacks room
@@ -246,6 +269,7 @@ class Planner {
     free_pages_ -= pages_for(sequence, tokens);
     num_running_ += sequence.num_sequences;
     take(plan_.admissions, index, tokens, sequence.cached);
+    if (tokens == pending) note_first_token(sequence.priority);
     return HoldReason::kNone;
   }
 
@@ -267,6 +291,7 @@ class Planner {
   int64_t prompt_tokens_ = 0;
   int64_t num_running_ = 0;
   double target_s_ = 0;
+  std::optional<int> urgent_;  // the most urgent priority of those whose first token comes with this step
 };
 
 }  // namespace
@@ -282,6 +307,7 @@ void StepPlan::clear() {
   prefills.clear();
   admissions.clear();
   preemptions.clear();
+  stood_back = 0;
   held_back = HoldReason::kNone;
   wake_in_s.reset();
   shape = {};

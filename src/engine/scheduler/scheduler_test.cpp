@@ -71,6 +71,31 @@ TEST(Scheduler, ALowerPriorityGivesWayToAHigherOne) {
       << "an equal one does not";
 }
 
+TEST(Scheduler, TheLessUrgentStandBackOneStepForAFirstToken) {
+  std::vector<RunningSequence> running = {decoding(1, 16), decoding(2, 16), decoding(3, 16)};
+  for (RunningSequence& sequence : running) sequence.priority = sequence.rank.number == 2 ? -9 : 0;
+  std::vector<WaitingSequence> waiting = {
+      {.rank = {.level = -9, .number = 4}, .priority = -9, .tokens = 64, .cached = 48, .new_pages = 2},
+      {.rank = {.number = 5}, .tokens = 16, .new_pages = 2}};
+  const StepPlan plan = plan_of(running, waiting, 20);
+  ASSERT_EQ(plan.decodes.size(), 1u) << "only the one that is as urgent";
+  EXPECT_EQ(plan.decodes[0].index, 1);
+  ASSERT_EQ(plan.admissions.size(), 1u) << "nobody less urgent begins either";
+  EXPECT_EQ(plan.stood_back, 2);
+
+  StepPlan next;
+  plan_step({.running = running, .waiting = waiting, .free_pages = 20, .time = {}, .stood_back = true}, {},
+            next);
+  EXPECT_EQ(next.decodes.size(), 3u) << "never twice in a row";
+  EXPECT_EQ(next.admissions.size(), 2u);
+  EXPECT_EQ(next.stood_back, 0);
+
+  waiting[0].cached = 0;
+  waiting[0].tokens = 4096;
+  waiting[0].new_pages = 10;
+  EXPECT_EQ(plan_of(running, waiting, 20).stood_back, 0) << "nor for a prompt that is not done by this step";
+}
+
 TEST(Scheduler, WaitsForWhatIsInFlightButLetsOthersPass) {
   const std::vector<WaitingSequence> waiting = {
       {.rank = {.number = 1}, .tokens = 64, .new_pages = 5, .blocked = true},

@@ -1,6 +1,7 @@
 #include "cluster/policy/simulation/sim_worker.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 namespace cheetah::cluster::throughput {
@@ -26,19 +27,54 @@ void SimWorker::insert(std::vector<Work>& list, const Work& work) {
   list.insert(std::upper_bound(list.begin(), list.end(), work, more_urgent), work);
 }
 
-std::optional<double> SimWorker::begin_step() {
-  while (!ready_.empty() && static_cast<int64_t>(running_.size()) < max_sequences_) {
+// As the engine's scheduler does: who is more urgent takes the place of the newest of the least urgent, which
+// computes what it had again later.
+bool SimWorker::make_room(const Work& for_work) {
+  if (static_cast<int64_t>(running_.size()) < max_sequences_) return true;
+  const auto victim = std::ranges::max_element(running_, more_urgent);
+  if (victim == running_.end() || victim->priority >= for_work.priority) return false;
+  Work again = *victim;
+  running_.erase(victim);
+  again.prompt = again.prompt_left = again.context;
+  insert(prompts_, again);
+  ++preempted_;
+  return true;
+}
+
+void SimWorker::admit_ready() {
+  while (!ready_.empty() && make_room(ready_.front())) {
     running_.push_back(ready_.front());
+    running_.back().fresh = true;
     ready_.erase(ready_.begin());
   }
+}
+
+// As the engine's scheduler does: the step that gives somebody its first token is not slowed down by those
+// less urgent, unless they stood back the step before.
+int32_t SimWorker::choose_decoding() {
+  int32_t floor = std::numeric_limits<int32_t>::min();
+  for (const Work& work : running_)
+    if (work.fresh && !left_out_) floor = std::max(floor, work.priority);
+  decoding_ = 0;
+  for (Work& work : running_) {
+    work.stepping = work.priority >= floor;
+    decoding_ += work.stepping ? 1 : 0;
+  }
+  left_out_ = decoding_ < running_.size();
+  return floor;
+}
+
+std::optional<double> SimWorker::begin_step() {
+  admit_ready();
+  const int32_t floor = choose_decoding();
   const bool room = static_cast<int64_t>(running_.size()) < max_sequences_;
-  const bool may_prefill = !prompts_.empty() && (room || prompts_.front().remote);
+  const bool may_prefill =
+      !prompts_.empty() && (room || prompts_.front().remote) && prompts_.front().priority >= floor;
   chunk_ = may_prefill ? std::min(chunk_tokens_, prompts_.front().prompt_left) : 0;
   if (chunk_ > 0) chunk_of_ = prompts_.front().request;
-  decoding_ = running_.size();
   if (chunk_ == 0 && decoding_ == 0) return std::nullopt;
   int64_t context = 0;
-  for (const Work& work : running_) context += work.context;
+  for (const Work& work : running_) context += work.stepping ? work.context : 0;
   const double prefill_ms = steps_.prefill_token_ms * static_cast<double>(chunk_);
   // A step reads all weights: a short chunk alone takes as long as that.
   step_ms_ = decoding_ > 0 ? steps_.decode_ms(static_cast<int64_t>(decoding_), context) + prefill_ms
@@ -53,6 +89,8 @@ StepDone SimWorker::end_step() {
   if (decoding_ > 0) decode_step_ms_.add(step_ms_, kAlpha);
   if (chunk_ > 0) prefill_token_ms_.add(step_ms_ / static_cast<double>(chunk_), kAlpha);
   for (Work& work : running_) {
+    if (!work.stepping) continue;
+    work.fresh = work.stepping = false;
     ++work.context;
     --work.output_left;
     done.tokens.push_back(work.request);

@@ -16,7 +16,9 @@ struct Work {  // of one request, wherever it is
   uint64_t order = 0;  // of arrival
   int64_t prompt = 0, prompt_left = 0, output_left = 0;
   int64_t context = 0;
-  bool remote = false;  // its prompt is computed for another worker
+  bool remote = false;    // its prompt is computed for another worker
+  bool fresh = false;     // has its place and no token yet
+  bool stepping = false;  // takes part in the step under way
 };
 
 struct StepDone {
@@ -42,6 +44,7 @@ class SimWorker {
   const Work* next_prompt() const { return prompts_.empty() ? nullptr : &prompts_.front(); }
   int64_t active() const { return static_cast<int64_t>(prompts_.size() + ready_.size() + running_.size()); }
   WorkerLoad load() const;
+  int64_t preempted() const { return preempted_; }
 
   WorkerId id;
   Role role;
@@ -51,6 +54,9 @@ class SimWorker {
 
  private:
   static void insert(std::vector<Work>& list, const Work& work);
+  void admit_ready();
+  bool make_room(const Work& for_work);
+  int32_t choose_decoding();  // the least priority that takes part
 
   int64_t max_sequences_, chunk_tokens_;
   StepModel steps_;
@@ -60,6 +66,8 @@ class SimWorker {
   size_t decoding_ = 0;                          // sequences in the step under way
   double step_ms_ = 0;
   bool stepping_ = false;
+  bool left_out_ = false;  // the less urgent, of the step before
+  int64_t preempted_ = 0;
   Ema decode_step_ms_, prefill_token_ms_;
 };
 
