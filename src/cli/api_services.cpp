@@ -29,6 +29,25 @@ ApiServices make_api_services(const ServeOptions& options, const Model& model, c
           .strict_fields = options.strict_fields};
 }
 
+std::vector<MoreModel> load_more_models(const ServeOptions& options) {
+  std::vector<MoreModel> models;
+  for (const std::string& name : options.also_serve) {
+    EngineOptions engine = options.engine;
+    engine.model = name;
+    MoreModel more{.model = load_model(engine), .grammars = nullptr, .limits = {}};
+    more.grammars = std::make_unique<GrammarCache>(*more.model);
+    more.limits = router_limits(options, *more.model);
+    models.push_back(std::move(more));
+  }
+  return models;
+}
+
+ApiServices make_api_services(const ServeOptions& options, const MoreModel& more) {
+  ServeOptions own = options;
+  own.served_names.clear();
+  return make_api_services(own, *more.model, more.limits, *more.grammars);
+}
+
 EngineConfig router_limits(const ServeOptions& options, const Model& model) {
   EngineConfig config = engine_config(options);
   if (config.max_context == 0) config.max_context = model.traits().max_positions;

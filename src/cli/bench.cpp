@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "cli/bench_policies.h"
 #include "cli/bench_report.h"
 #include "cli/bench_scenario.h"
 #include "cli/bench_serve.h"
@@ -196,6 +197,7 @@ void add_bench(CLI::App& root, Action& action) {
   add_engine(*command, action);
   add_bench_serve(*command, action);
   add_bench_transfer(*command, action);
+  add_bench_policies(*command, action);
 }
 
 }  // namespace cheetah

@@ -17,6 +17,7 @@ constexpr const char* kExamples = R"(
 Examples:
   cheetah cluster up --prefill 2 --decode 2
   cheetah cluster up --prefill 1 --decode 3 --in-process model.gguf
+  cheetah cluster up LARGE --decode 2 --also SMALL --policy-file policy.toml
   cheetah cluster up --cluster etcd://localhost,nats://localhost --serve-flags='--max-sequences 16'
   cheetah cluster status --cluster etcd://localhost,nats://localhost --json
 )";
@@ -75,6 +76,9 @@ void add_up(CLI::App& cluster, Action& action) {
   command->add_option("MODEL", options->model, "a model's path or name, as cheetah serve takes it");
   command->add_option("--prefill", options->num_prefill, "prefill workers")->check(CLI::Range(0, 64));
   command->add_option("--decode", options->num_decode, "decode workers")->check(CLI::Range(1, 64));
+  command->add_option("--also", options->also,
+                      "a second model, e.g. a smaller one for when the first is busy");
+  command->add_option("--also-workers", options->num_also, "its workers")->check(CLI::Range(1, 64));
   command->add_option("-p,--port", options->port, "port of the router")->check(CLI::Range(0, 65535));
   command->add_option("--cluster", options->url, "use these services instead of a list of peers");
   add_credentials(*command, options->credentials, "file with the cluster's secret (default: a new one)");

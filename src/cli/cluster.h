@@ -9,6 +9,8 @@ namespace cheetah {
 struct UpOptions {
   std::string model;
   int num_prefill = 1, num_decode = 1;
+  std::string also;  // a second model, with workers of its own that do both
+  int num_also = 1;
   int port = 8000;
   std::string url, policy_file, folder;
   cluster::CredentialFiles credentials;  // none: a new secret
@@ -21,5 +23,6 @@ struct UpOptions {
 int run_up(const UpOptions& options);
 int run_in_process(const UpOptions& options);
 int threads_each(const UpOptions& options);
+int num_workers(const UpOptions& options);
 
 }  // namespace cheetah

@@ -29,6 +29,7 @@ EngineConfig worker_config(const ServeOptions& options, const Model& model, int 
 }  // namespace
 
 int run_in_process(const UpOptions& up) {
+  if (!up.also.empty()) throw UsageError("--in-process serves one model: leave --also out");
   if (!up.more.empty() || !up.more_prefill.empty() || !up.more_decode.empty())
     throw UsageError("--in-process takes no further flags of cheetah serve");
   ServeOptions options;
@@ -38,7 +39,9 @@ int run_in_process(const UpOptions& up) {
   ClusterOptions flags;
   flags.policy_file = up.policy_file;
   ShutdownSignals signals;
-  Server server(server_config(options, std::getenv("CHEETAH_API_KEY")));
+  ServerConfig config = server_config(options, std::getenv("CHEETAH_API_KEY"));
+  config.pass_headers = true;
+  Server server(config);
   EventLog log(options.server.log);
   const std::shared_ptr<const Model> model = load_model(options.engine);
   GrammarCache grammars(*model);
@@ -50,8 +53,10 @@ int run_in_process(const UpOptions& up) {
   const auto start = [&](Role role, const std::string& name) {
     launch.role = role;
     launch.name = name;
-    const EngineConfig config = role == Role::kRouter ? router_limits(options, *model) : engine;
-    return cluster::launch_node(launch, {model, grammars, &log, server.traces()}, config, &world);
+    const EngineConfig limits = role == Role::kRouter ? router_limits(options, *model) : engine;
+    return cluster::launch_node(
+        launch, {.model = model, .grammars = grammars, .log = &log, .traces = server.traces()}, limits,
+        &world);
   };
   std::vector<std::unique_ptr<Node>> workers;
   for (int i = 0; i < up.num_prefill; ++i) workers.push_back(start(Role::kPrefill, format("prefill-{}", i)));

@@ -73,7 +73,7 @@ int64_t kv_bytes_for(const UpOptions& options, const std::string& flags) {
                        {.free_bytes = on_device ? gpu::device_memory().free : available_memory_bytes(),
                         .shared_bytes = shared ? weights.bytes : 0,
                         .own_bytes = shared ? 0 : weights.bytes,
-                        .workers = options.num_prefill + options.num_decode,
+                        .workers = num_workers(options),
                         .others = on_device ? 0 : 1});
 }
 
@@ -85,7 +85,7 @@ std::string memory_text(int64_t prefill_kv_bytes, int64_t decode_kv_bytes, const
       "memory: for keys and values each prefill worker takes {} and each decode worker {} ({} share "
       "what is free; --serve-flags='--kv-memory SIZE' changes it)",
       options.num_prefill > 0 ? each(prefill_kv_bytes) : "nothing", each(decode_kv_bytes),
-      options.num_prefill + options.num_decode);
+      num_workers(options));
 }
 
 }  // namespace cheetah

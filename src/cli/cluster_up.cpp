@@ -57,6 +57,7 @@ std::string new_secret() {
 struct NodePlan {
   std::string role, name;
   uint16_t port = 0;  // for peers
+  std::string model;
   std::string flags = {};
   int64_t kv_bytes = 0;  // 0: its flags say it
 };
@@ -64,11 +65,14 @@ struct NodePlan {
 std::vector<NodePlan> node_plans(const UpOptions& options) {
   std::vector<NodePlan> plans;
   for (int i = 0; i < options.num_prefill; ++i)
-    plans.push_back({"prefill", format("prefill-{}", i), free_port()});
+    plans.push_back({"prefill", format("prefill-{}", i), free_port(), options.model});
   // Without prefill workers the others do both.
   const std::string role = options.num_prefill > 0 ? "decode" : "both";
-  for (int i = 0; i < options.num_decode; ++i) plans.push_back({role, format("decode-{}", i), free_port()});
-  plans.push_back({"router", "router", free_port()});
+  for (int i = 0; i < options.num_decode; ++i)
+    plans.push_back({role, format("decode-{}", i), free_port(), options.model});
+  for (int i = 0; !options.also.empty() && i < options.num_also; ++i)
+    plans.push_back({"both", format("also-{}", i), free_port(), options.also});
+  plans.push_back({"router", "router", free_port(), options.model});
   return plans;
 }
 
@@ -103,7 +107,7 @@ ProcessPlan process_plan(const UpOptions& options, const NodePlan& node, const F
   const auto add = [&](std::initializer_list<std::string> words) {
     plan.command.insert(plan.command.end(), words);
   };
-  if (!options.model.empty()) add({options.model});
+  if (!node.model.empty()) add({node.model});
   add({"--role", node.role, "--cluster", folder.url, "--node-name", node.name, "--cluster-port",
        std::to_string(node.port)});
   if (const auto& files = folder.credentials; files.secret.empty())
@@ -111,6 +115,7 @@ ProcessPlan process_plan(const UpOptions& options, const NodePlan& node, const F
   else
     add({"--secret-file", files.secret});
   if (node.role == "router") add({"--port", std::to_string(options.port)});
+  if (node.role == "router" && !options.also.empty()) add({"--also-serve", options.also});
   if (node.role != "router") add({"--threads", std::to_string(threads_each(options))});
   if (node.kv_bytes > 0) add({"--kv-memory", std::to_string(node.kv_bytes)});
   if (!options.policy_file.empty()) add({"--policy-file", options.policy_file});
@@ -169,10 +174,14 @@ class ReadyNotice {
 
 }  // namespace
 
+int num_workers(const UpOptions& options) {
+  return options.num_prefill + options.num_decode + (options.also.empty() ? 0 : options.num_also);
+}
+
 int threads_each(const UpOptions& options) {
   if (options.threads > 0) return options.threads;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return std::max(1, cores / std::max(1, options.num_prefill + options.num_decode));
+  return std::max(1, cores / std::max(1, num_workers(options)));
 }
 
 int run_up(const UpOptions& given) {
@@ -188,7 +197,7 @@ int run_up(const UpOptions& given) {
   Supervisor supervisor(std::move(plans));
   print_lines(supervisor.poll(std::chrono::steady_clock::now()));
   const cluster::Observer observer(cluster::parse_cluster_url(folder.url), credentials);
-  ReadyNotice notice(observer, options.num_prefill + options.num_decode);
+  ReadyNotice notice(observer, num_workers(options));
   const bool terminal = stdout_is_terminal();
   while (signals.wait_for(std::chrono::milliseconds(terminal ? 500 : 100)) == 0) {
     const auto news = supervisor.poll(std::chrono::steady_clock::now());

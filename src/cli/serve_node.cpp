@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "cli/gpu_readings.h"
 #include "cli/output.h"
@@ -47,8 +48,9 @@ int run_node(const ServeOptions& options) {
   launch.takes_clients = router || (options.port_given && launch.role != Role::kPrefill);
   ServerConfig config = server_config(options, std::getenv("CHEETAH_API_KEY"));
   config.api = launch.takes_clients;
-  for (const auto& match : launch.policy.qos.matches)
-    if (!match.header.empty()) config.passed_headers.push_back(match.header);
+  config.pass_headers = true;  // which of them give a request its class may change at any time
+  if (!options.also_serve.empty() && !launch.takes_clients)
+    throw UsageError("--also-serve: this node takes no clients");
   if (!options.port_given && !router) config.listen.port = 0;
   const auto failpoints = failpoints_of(std::getenv("CHEETAH_FAILPOINTS"));
   ShutdownSignals signals;
@@ -60,14 +62,27 @@ int run_node(const ServeOptions& options) {
   GrammarCache grammars(*model);
   const EngineConfig engine =
       router ? router_limits(options, *model) : plan_memory(*model, engine_config(options)).config;
-  const auto node =
-      cluster::launch_node(launch, {model, grammars, &log, server.traces(), failpoints.get()}, engine);
+  const std::vector<MoreModel> more = load_more_models(options);
+  cluster::LaunchParts parts{.model = model,
+                             .grammars = grammars,
+                             .log = &log,
+                             .traces = server.traces(),
+                             .failpoints = failpoints.get()};
+  if (!options.served_names.empty()) parts.model_name = options.served_names.front();
+  for (const MoreModel& one : more)
+    parts.more_models.push_back(
+        {.name = one.model->name(), .id = "", .model = one.model, .limits = one.limits});
+  const auto node = cluster::launch_node(launch, parts, engine);
   const auto limit = std::chrono::milliseconds(static_cast<int64_t>(options.shutdown_timeout_s * 1e3));
   if (becomes_ready(*node, signals)) {
-    server.serve(node->backend(), make_api_services(options, *model, node->backend().config(), grammars),
-                 [&node, gpu = gpu_metrics(!router && engine.device == DeviceKind::kCuda)] {
-                   return node->metrics() + (gpu ? gpu() : "");
-                 });
+    std::vector<ApiServices> more_services;
+    for (const MoreModel& one : more) more_services.push_back(make_api_services(options, one));
+    server.serve(
+        node->backend(), make_api_services(options, *model, node->backend().config(), grammars),
+        [&node, gpu = gpu_metrics(!router && engine.device == DeviceKind::kCuda)] {
+          return node->metrics() + (gpu ? gpu() : "");
+        },
+        std::move(more_services));
     print(ready_text(*node, server, launch.takes_clients));
     flush_output();
     const int signal = signals.wait();

@@ -24,6 +24,8 @@ void add_engine_settings(Settings& s, ServeOptions& o) {
   s.add({"model", "", "a model's path or name, org/name of the hub's cache, or random:llama-134m",
          [&o](const std::string&, const std::string& text) { o.engine.model = text; }, false, "MODEL,-m"});
   s.add_list("served-model-name", o.served_names, "what clients call the model");
+  s.add_list("also-serve", o.also_serve,
+             "further models, of other workers of the cluster, that clients of this node may ask for");
   s.add_int("threads", o.engine.threads, 1, 1024, "threads to compute with (default: one per core)", "-t");
   s.add({"dtype", "", "hold the weights in this type: " + weight_type_names(),
          [&o](const std::string& where, const std::string& text) {

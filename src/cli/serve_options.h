@@ -14,6 +14,7 @@ namespace cheetah {
 struct ServeOptions {
   EngineOptions engine;
   std::vector<std::string> served_names;  // the first is what answers say
+  std::vector<std::string> also_serve;    // models of other workers of the cluster
   EngineConfig config;
   std::string preemption = "recompute", policy = "continuous";
   bool no_prefix_cache = false;

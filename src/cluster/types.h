@@ -60,6 +60,10 @@ struct WorkerDescriptor {
   uint16_t port = 0;
   std::string transfer;  // opaque address for KV transfer (transfer/)
   KvDescriptor kv;
+  // Which model answers, whatever type its weights are held in: requests are routed by it. kv.model is
+  // stricter, since pages must be the same to the bit.
+  std::string model;
+  std::string model_name;  // for people
   int64_t max_sequences = 0, num_pages = 0, max_context = 0;
 
   bool operator==(const WorkerDescriptor&) const = default;

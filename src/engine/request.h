@@ -31,7 +31,11 @@ struct ResumedChoice {
 // Where a request came from, for whoever places it in a cluster. An engine does not look at it.
 struct RequestOrigin {
   std::string tenant{};
-  std::string trace{};                                         // W3C traceparent of the call's span
+  std::string trace{};  // W3C traceparent of the call's span
+  std::string model{};  // the served name of the model whose tokens it is made of; "": the only one
+  bool may_change_model =
+      false;  // whoever submits it could make it again for another (ClusterTimes::other_model)
+  std::string degraded_from{};  // and has done so: the model that was asked for
   std::vector<std::pair<std::string, std::string>> headers{};  // those that a server was told to pass on
 };
 
@@ -82,6 +86,7 @@ enum class ErrorKind {
   kQueueFull,   // later, perhaps
   kDraining,    // not here any more
   kInternal,    // a step failed
+  kQuota,       // its sender has used up what it may; of a cluster's router alone
 };
 
 struct RequestError {
@@ -108,10 +113,15 @@ struct ClusterTimes {
   std::chrono::microseconds decode{};    // from the first token on
   int64_t remote_tokens = 0;             // of the prompt, computed by the prefill worker
   int64_t attempts = 0;
-  std::string prefill_worker{}, decode_worker{};           // "": none
+  std::string prefill_worker{}, decode_worker{};  // "": none
+  std::string worker_reason{}, prefill_reason{};  // why there; why the prompt was to be computed where it was
+  std::string fallback{};                         // why the prompt was not computed there; "": it was
+  std::string degraded{};                         // what it got less of: "model", "output"; "": nothing
   std::optional<std::chrono::microseconds> retry_after{};  // of a refusal
-  std::chrono::microseconds computed{};                    // since the request came, by the prefill worker
-  int64_t slabs_hidden = 0;                                // posted while the prompt was still being computed
+  std::string refusal{};                                   // and its reason's name
+  std::string other_model{};  // nothing was done: the request is to be made again for the model of this name
+  std::chrono::microseconds computed{};  // since the request came, by the prefill worker
+  int64_t slabs_hidden = 0;              // posted while the prompt was still being computed
   std::vector<SlabOnItsWay> slabs{};
 };
 

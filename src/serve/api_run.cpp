@@ -1,5 +1,6 @@
 #include "serve/api_run.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
@@ -10,19 +11,6 @@ namespace {
 
 ServeTime now() { return std::chrono::steady_clock::now(); }
 
-int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-// A different seed for every request that names none (splitmix64 of its number and the start of the clock).
-uint64_t fresh_seed(uint64_t number) {
-  uint64_t z = number * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(now().time_since_epoch().count());
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
 std::string_view name_of(FinishReason reason) {
   constexpr std::string_view kNames[] = {"stop", "length", "cancelled", "deadline", "error"};
   return kNames[static_cast<size_t>(reason)];
@@ -30,10 +18,6 @@ std::string_view name_of(FinishReason reason) {
 
 int64_t cost_of(const GenerationRequest& request) {
   return std::ssize(request.prompt) + request.max_tokens * std::max(request.n, request.best_of);
-}
-
-ApiError internal_error() {
-  return {.status = 500, .message = "the server failed to answer this request", .code = "internal_error"};
 }
 
 constexpr size_t kMaxWarningBytes = 1024;
@@ -50,74 +34,6 @@ ApiRun::ApiRun(Setting setting, HttpRequest request, std::shared_ptr<Exchange> e
   const std::string* given = request_.find("traceparent");
   summary_.trace = given ? parse_traceparent(*given).value_or(new_trace()) : new_trace();
   summary_.span_id = random_hex(8);
-}
-
-void ApiRun::start() {
-  exchange_->listen(shared_from_this());
-  ++setting_.shared.counters.parsing;
-  setting_.shared.parse_elsewhere([self = shared_from_this()] { self->parse(); });
-}
-
-// On a parser thread.
-void ApiRun::parse() {
-  auto result = std::make_shared<ApiResult>();  // shared: std::function must be copyable
-  try {
-    CallFacts facts;
-    facts.id = summary_.id;
-    facts.unix_time = unix_seconds();
-    facts.seed = fresh_seed(setting_.shared.next_request.load());
-    facts.now = now();
-    facts.cache_salt = setting_.tenant->cache_salt();
-    facts.tenant = setting_.tenant->name();
-    facts.timings = request_.find("x-cheetah-timings") != nullptr;
-    *result = setting_.route.parser(request_.body, setting_.backend.services, facts);
-  } catch (const std::exception& error) {
-    setting_.shared.log.write(LogLevel::kError, "parser_failed",
-                              {{"request_id", summary_.id}, {"why", error.what()}});
-    *result = internal_error();
-  }
-  exchange_->thread().run([self = shared_from_this(), result] { self->on_parsed(std::move(*result)); });
-}
-
-void ApiRun::on_parsed(ApiResult result) {
-  take_result(std::move(result));
-  --setting_.shared.counters.parsing;  // only now: draining waits for it, and then for the engine
-}
-
-void ApiRun::take_result(ApiResult result) {
-  summary_.parsed = now();
-  std::string().swap(request_.body);
-  if (answered_) return end();
-  if (auto* error = std::get_if<ApiError>(&result)) {
-    setting_.shared.counters.reject(Rejection::kBadRequest);
-    fail(*error);
-    return end();
-  }
-  call_ = std::move(std::get<ApiCall>(result));
-  summary_.stream = call_.stream;
-  if (call_.requests.empty()) {
-    respond(200, std::move(call_.body));
-    return end();
-  }
-  describe_request();
-  submit();
-}
-
-void ApiRun::describe_request() {
-  const GenerationRequest& first = call_.requests.front();
-  TracedRequest& traced = summary_.traced;
-  const std::string_view path = setting_.route.path;
-  traced.operation = first.pooling != Pooling::kNone ? "embeddings"
-                     : path == "/completions"        ? "text_completion"
-                                                     : "chat";
-  traced.model = setting_.backend.services.model_name;
-  traced.max_tokens = first.max_tokens;
-  traced.temperature = first.sampling.temperature;
-  traced.top_p = first.sampling.top_p;
-  traced.top_k = first.sampling.top_k;
-  traced.choices = first.n;
-  traced.seed = first.seed;
-  traced.stream = call_.stream;
 }
 
 void ApiRun::submit() {
@@ -137,6 +53,11 @@ void ApiRun::submit() {
   for (const GenerationRequest& request : call_.requests) pending_tokens_ += cost_of(request);
   shared.counters.in_flight += count;
   shared.counters.pending_tokens += pending_tokens_;
+  send();
+}
+
+void ApiRun::send() {
+  ServerShared& shared = setting_.shared;
   for (size_t i = 0; i < call_.requests.size(); ++i) {
     GenerationRequest request = std::move(call_.requests[i]);
     request.id = RequestId{shared.next_request++};
@@ -155,8 +76,14 @@ void ApiRun::submit() {
 RequestOrigin ApiRun::origin() const {
   RequestOrigin from{
       .tenant = summary_.tenant, .trace = traceparent(summary_.trace, summary_.span_id), .headers = {}};
-  for (const std::string& name : setting_.shared.config.passed_headers)
-    if (const std::string* value = request_.find(name)) from.headers.emplace_back(name, *value);
+  from.model = services_->model_name;
+  from.may_change_model = original_.has_value();
+  from.degraded_from = degraded_from_;
+  if (!setting_.shared.config.pass_headers) return from;
+  constexpr std::string_view kSecrets[] = {"authorization", "x-api-key", "cookie", "proxy-authorization"};
+  for (const HttpHeader& header : request_.headers)
+    if (std::ranges::none_of(kSecrets, [&](auto name) { return same_ignoring_case(header.name, name); }))
+      from.headers.emplace_back(header.name, header.value);
   return from;
 }
 
@@ -179,7 +106,7 @@ void ApiRun::on_notified() {
   } catch (const std::exception& error) {
     setting_.shared.log.write(LogLevel::kError, "writer_failed",
                               {{"request_id", summary_.id}, {"why", error.what()}});
-    fail(internal_error());
+    fail(ApiRun::internal_error());
     for (const Arrived& arrived : batch_) left_ -= arrived.event.done;
   }
   batch_.clear();
@@ -188,6 +115,10 @@ void ApiRun::on_notified() {
 }
 
 void ApiRun::take(size_t index, GenerationEvent& event) {
+  if (event.cluster && !event.cluster->other_model.empty()) {
+    event.done = false;  // it is not: it comes again
+    return change_model(event.cluster->other_model);
+  }
   note(event);
   const bool failed = event.finish == FinishReason::kError;
   const bool shut_down = event.finish == FinishReason::kCancelled && !cancelled_;
@@ -222,7 +153,7 @@ ApiError ApiRun::error_of(const GenerationEvent& event) const {
   if (event.finish == FinishReason::kCancelled || event.error_kind == ErrorKind::kDraining || draining)
     return {.status = 503, .message = "the server is shutting down", .code = "draining", .retry_after_s = 1};
   ApiError error = generation_error(event);
-  if (error.status == 500) return internal_error();  // what failed inside is for the log
+  if (error.status == 500) return ApiRun::internal_error();  // what failed inside is for the log
   if (event.error_kind == ErrorKind::kQueueFull) error.retry_after_s = retry_after_s(setting_.shared.load());
   if (event.cluster && event.cluster->retry_after)
     error.retry_after_s = std::chrono::duration<double>(*event.cluster->retry_after).count();
@@ -237,6 +168,11 @@ HttpResponse ApiRun::head() const {
     if (warnings.size() < kMaxWarningBytes)
       warnings += (warnings.empty() ? "" : "; ") + printable(warning, 200);
   if (!warnings.empty()) response.headers.push_back({"x-cheetah-warning", warnings});
+  if (!degraded_from_.empty())
+    response.headers.push_back({"x-cheetah-degraded", format("model; asked={}; answered={}", degraded_from_,
+                                                             services_->model_name)});
+  else if (summary_.cluster && !summary_.cluster->degraded.empty())
+    response.headers.push_back({"x-cheetah-degraded", summary_.cluster->degraded});
   return response;
 }
 

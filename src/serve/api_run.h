@@ -3,10 +3,12 @@
 // thread; a parser thread reads the body, the engine thread only drops events into the inbox.
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/mailbox.h"
+#include "serve/api/model_choice.h"
 #include "serve/backend.h"
 #include "serve/http/exchange.h"
 #include "serve/routes.h"
@@ -59,11 +61,18 @@ class ApiRun final : public Notified, public ExchangeListener, public std::enabl
     GenerationEvent event;
   };
   void parse();
-  void on_parsed(ApiResult result);
-  void take_result(ApiResult result);
+  void on_parsed(ChosenCall call);
+  void take_result(ChosenCall call);
+  CallFacts facts() const;
+  // The engine has done nothing for the call and wants it for another model. Where it cannot be made for
+  // that, it goes on as it is.
+  void change_model(const std::string& name);
+  void on_changed(const ApiServices& services, ApiResult result);
   void describe_request();
+  static ApiError internal_error();
   RequestOrigin origin() const;
   void submit();
+  void send();
   void on_event(size_t index, GenerationEvent&& event, bool first);
   void take(size_t index, GenerationEvent& event);
   void note(const GenerationEvent& event);
@@ -80,6 +89,9 @@ class ApiRun final : public Notified, public ExchangeListener, public std::enabl
   HttpRequest request_;
   std::shared_ptr<Exchange> exchange_;
   ApiCall call_;
+  const ApiServices* services_ = nullptr;      // of the model that answers
+  std::optional<GenerationRequest> original_;  // of a call that may be made for another model
+  std::string degraded_from_;                  // the model it was asked of, where another answers
   std::vector<RequestId> ids_;
   int64_t left_ = 0;  // requests the engine has not finished
   int64_t pending_tokens_ = 0;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "engine/generation_backend.h"
 #include "serve/admission.h"
@@ -20,6 +21,13 @@ struct Backend {
   GenerationBackend& engine;
   ApiServices services;
   std::function<std::string()> more_metrics;  // text exposition of whatever else runs here; may be empty
+  std::vector<ApiServices> more_models = {};  // that the engine, a cluster then, answers for too
+
+  std::vector<const ApiServices*> models() const {
+    std::vector<const ApiServices*> all = {&services};
+    for (const ApiServices& one : more_models) all.push_back(&one);
+    return all;
+  }
 };
 
 enum class ServerState { kLoading, kReady, kDraining };

@@ -26,6 +26,7 @@ constexpr std::array kRoutes = {
     Route{"/models/", "GET", RouteKind::kModel, Access::kKey},
     Route{"/requests/", "DELETE", RouteKind::kCancel, Access::kKey},
     Route{"/stats", "GET", RouteKind::kStats, Access::kKey},
+    Route{"/decisions", "GET", RouteKind::kDecisions, Access::kKey},
     Route{"/metrics", "GET", RouteKind::kMetrics, Access::kKey},
     Route{"/version", "GET", RouteKind::kVersion, Access::kKey},
     Route{"/health", "GET", RouteKind::kHealth, Access::kPublic},

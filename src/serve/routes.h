@@ -21,6 +21,7 @@ enum class RouteKind {
   kVersion,
   kMetrics,
   kStats,
+  kDecisions,
   kPage,
 };
 enum class Access { kPublic, kKey };  // kKey: where keys are configured, one is needed

@@ -141,9 +141,10 @@ std::string Server::url() const {
   return format("{}://{}:{}", listen.tls_cert.empty() ? "http" : "https", host, port());
 }
 
-void Server::serve(GenerationBackend& engine, ApiServices services,
-                   std::function<std::string()> more_metrics) {
-  state_->backend = std::make_unique<Backend>(Backend{engine, std::move(services), std::move(more_metrics)});
+void Server::serve(GenerationBackend& engine, ApiServices services, std::function<std::string()> more_metrics,
+                   std::vector<ApiServices> more_models) {
+  state_->backend = std::make_unique<Backend>(
+      Backend{engine, std::move(services), std::move(more_metrics), std::move(more_models)});
   state_->shared.backend = state_->backend.get();
   state_->shared.state = ServerState::kReady;
 }

@@ -23,7 +23,10 @@ class Server {
   std::string url() const;
   // The engine and what `services` refers to must live until stop() returns.
   // `more_metrics`: further families for /metrics; called on network threads.
-  void serve(GenerationBackend& engine, ApiServices services, std::function<std::string()> more_metrics = {});
+  // `more_models`: what clients may ask for beside the first; the engine learns the name from
+  // RequestOrigin::model.
+  void serve(GenerationBackend& engine, ApiServices services, std::function<std::string()> more_metrics = {},
+             std::vector<ApiServices> more_models = {});
   // No new generations; waits until those that run are done, or the time is up and they were cancelled.
   void drain(std::chrono::milliseconds limit);
   // Closes all connections. The engine may be destroyed after this, the server after the engine.

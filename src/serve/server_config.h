@@ -14,9 +14,9 @@ struct ServerConfig {
   ListenConfig listen;
   ApiKeys keys;
   bool api = true;  // false: health and metrics alone, of a worker that takes requests from its cluster
-  std::vector<std::string> allowed_hosts;   // beside the loopback names, on a loopback address
-  std::vector<std::string> cors_origins;    // "*": any
-  std::vector<std::string> passed_headers;  // of a call, that go with its requests (RequestOrigin)
+  std::vector<std::string> allowed_hosts;  // beside the loopback names, on a loopback address
+  std::vector<std::string> cors_origins;   // "*": any
+  bool pass_headers = false;  // those of a call go with its requests (RequestOrigin), but for its secrets
   int parse_threads = 2;
   int64_t max_parsing = 256;                      // bodies being parsed at once
   std::chrono::milliseconds request_time{0};      // deadline of a generation; 0: none

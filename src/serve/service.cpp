@@ -218,6 +218,13 @@ HttpResponse Service::small_answer(const RouteMatch& match, const HttpRequest& r
       return models(match);
     case RouteKind::kStats:
       return json_response(stats_json(numbers(), shared_.counters));
+    case RouteKind::kDecisions: {
+      constexpr int64_t kShown = 200;
+      HttpResponse response;
+      response.content_type = "text/plain; charset=utf-8";
+      if (const Backend* backend = shared_.backend) response.body = backend->engine.explain_last(kShown);
+      return response;
+    }
     case RouteKind::kMetrics: {
       HttpResponse response;
       response.content_type = "text/plain; version=0.0.4; charset=utf-8";

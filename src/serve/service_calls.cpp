@@ -192,11 +192,11 @@ void Service::check_engine(const HttpRequest& request, std::shared_ptr<Exchange>
 HttpResponse Service::models(const RouteMatch& match) const {
   const Backend* backend = shared_.backend;
   Json list = Json::array();
-  if (backend) {
-    std::vector<std::string> names = {backend->services.model_name};
-    names.insert(names.end(), backend->services.aliases.begin(), backend->services.aliases.end());
+  for (const ApiServices* services : backend ? backend->models() : std::vector<const ApiServices*>()) {
+    std::vector<std::string> names = {services->model_name};
+    names.insert(names.end(), services->aliases.begin(), services->aliases.end());
     for (const std::string& name : names) {
-      Json one = model_json(backend->services, name);
+      Json one = model_json(*services, name);
       HttpResponse response;
       if (match.route->kind == RouteKind::kModel && name == match.parameter) {
         response.body = dump_json(one);

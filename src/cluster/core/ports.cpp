@@ -9,6 +9,7 @@ const char* counter_name(Counter counter) {
       "requests",
       "requests_rejected",
       "requests_degraded",
+      "requests_other_model",
       "requests_migrated",
       "workers_lost",
       "stale_dropped",

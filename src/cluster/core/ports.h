@@ -62,7 +62,12 @@ struct ClientRequest {
   GrammarSource grammar{};
   std::string tenant{};     // for quotas and logs; may be empty
   std::string qos_class{};  // empty: the default one
-  bool race = false;        // to two workers at once: the first token wins
+  // Which model is to answer (WorkerDescriptor::model); empty: any. Whoever owns the client can make the same
+  // request for another model where it says so; `degraded_from` is then what was asked for first.
+  std::string model{};
+  bool may_change_model = false;
+  std::string degraded_from{};
+  bool race = false;  // to two workers at once: the first token wins
   std::string trace{};
 };
 struct ClientCancel {
@@ -90,6 +95,7 @@ enum class Counter : uint8_t {  // counter_name() has the names for people and P
   kRequests,
   kRejected,
   kDegraded,
+  kOtherModel,
   kMigrations,
   kWorkersLost,
   kStaleDropped,
@@ -143,8 +149,13 @@ struct Emit {
     Microseconds total{}, first_token{};
     uint32_t attempts = 0;
     WorkerId decode_worker{};
-    std::string decision{};                     // why it went where it went
-    std::optional<Microseconds> retry_after{};  // with a refusal
+    std::string decision{};                         // why it went where it went
+    std::string worker_reason{}, prefill_reason{};  // of that, the two that matter; empty: a refusal
+    std::string degraded{};                         // what it got less of: "model", "output"; empty: nothing
+    std::optional<Microseconds> retry_after{};      // with a refusal
+    std::string refusal{};                          // and why
+    // Nothing was done for it: the client's request is to be made again for this model.
+    std::string other_model{};
   };
   std::optional<Summary> summary{};
 };

@@ -28,7 +28,7 @@ bool resumable(const GenerationRequest& request) {
 void RouterCore::State::on(ClientRequest& input) {
   const RequestUid uid = input.uid;
   if (requests.count(uid) > 0) return;
-  count(Counter::kRequests);
+  if (input.degraded_from.empty()) count(Counter::kRequests);  // otherwise it was counted when it came first
   auto owned = std::make_unique<Request>();
   Request& request = *owned;
   request.client = std::move(input);
@@ -78,24 +78,34 @@ bool RouterCore::State::admit(Request& request) {
   if (admission.kind == Admission::Kind::kDegrade) {
     count(Counter::kDegraded);
     log(key, "degrade", admission.why);
+    request.shortened = admission.max_tokens < wanted.max_tokens;
     wanted.max_tokens = std::min(wanted.max_tokens, admission.max_tokens);
     wanted.min_tokens = std::min(wanted.min_tokens, wanted.max_tokens);
   }
   wanted.priority = admission.engine_priority.value_or(wanted.priority);
-  request.admitted = admission.kind != Admission::Kind::kReject;
-  if (request.admitted) return true;
-  count(Counter::kRejected);
-  log(key, "reject", admission.why);
+  request.admitted =
+      admission.kind == Admission::Kind::kAccept || admission.kind == Admission::Kind::kDegrade;
+  if (!request.admitted) turn_away(request, admission);
+  return request.admitted;
+}
+
+// Nothing was done for it: the summary says when to come back, or for which other model.
+void RouterCore::State::turn_away(Request& request, const Admission& admission) {
+  const bool other_model = admission.kind == Admission::Kind::kOtherModel;
+  count(other_model ? Counter::kOtherModel : Counter::kRejected);
+  log({request.client.uid, Attempt{0}}, other_model ? "other model" : "reject", admission.why);
   GenerationEvent event;
-  event.error = "the server is busy: try again later";
-  event.error_kind = ErrorKind::kQueueFull;
+  event.error = admission.over_quota ? "more tokens were asked for than the quota allows: try again later"
+                                     : "the server is busy: try again later";
+  event.error_kind = admission.over_quota ? ErrorKind::kQuota : ErrorKind::kQueueFull;
   event.finish = FinishReason::kError;
   event.done = true;
   request.placement.why = admission.why;
   finish(request, std::move(event), {}, false);
-  // The summary of a refusal says when to come back.
-  std::get<Emit>(out->back()).summary->retry_after = admission.retry_after;
-  return false;
+  Emit::Summary& summary = *std::get<Emit>(out->back()).summary;
+  summary.retry_after = admission.retry_after;
+  summary.refusal = admission.refusal;
+  summary.other_model = admission.other_model;
 }
 
 void RouterCore::State::place(Request& request) {
@@ -238,6 +248,8 @@ void RouterCore::State::finish(Request& request, GenerationEvent event, const Wa
   int64_t generated = 0;
   for (const ResumedChoice& choice : request.got) generated += static_cast<int64_t>(choice.tokens.size());
   const Microseconds first = micros(request.first_token.value_or(now) - request.arrived);
+  const bool failed = event.finish == FinishReason::kError &&
+                      (event.error_kind == ErrorKind::kQueueFull || event.error_kind == ErrorKind::kInternal);
   if (request.admitted)
     routing.observe({.client = request.client,
                      .decode = decoded_at,
@@ -248,14 +260,20 @@ void RouterCore::State::finish(Request& request, GenerationEvent event, const Wa
                      .total = micros(now - request.arrived),
                      .attempts = request.attempts,
                      .completed = completed,
-                     .cancelled = event.finish == FinishReason::kCancelled},
+                     .failed = failed,
+                     .fell_back = !waterfall.fallback.empty()},
                     now);
   Emit::Summary summary{.workers = waterfall,
                         .total = micros(now - request.arrived),
                         .first_token = first,
                         .attempts = request.attempts,
                         .decode_worker = decoded_at,
-                        .decision = request.placement.why};
+                        .decision = request.placement.why,
+                        .worker_reason = request.placement.worker_reason,
+                        .prefill_reason = request.placement.prefill_reason,
+                        .degraded = !request.client.degraded_from.empty() ? "model"
+                                    : request.shortened                   ? "output"
+                                                                          : ""};
   const RequestUid uid = request.client.uid;
   emit(uid, std::move(event), std::move(summary));
   timers.erase({request.wake, uid});

@@ -39,6 +39,7 @@ struct PlacedRequest {
   Placement placement;
   bool paused = false;
   bool admitted = false;
+  bool shortened = false;   // its answer, by admission
   Time wake = Time::max();  // its place among the timers
 };
 
@@ -70,6 +71,7 @@ struct RouterCore::State {
   void on(const ClientPause& input);
   RouteQuestion question(const Request& request) const;
   bool admit(Request& request);
+  void turn_away(Request& request, const Admission& admission);
   void place(Request& request);
   void send(Request& request, WorkerId worker);
   // Each returns false when the request has ended by it.

@@ -21,6 +21,7 @@ Placement LeastLoaded::route(const RouteQuestion& question) {
   int64_t least_prefill = 0;
   for (const auto& [id, worker] : question.workers) {
     if (!worker.reachable()) continue;
+    if (!question.client.model.empty() && worker.descriptor.model != question.client.model) continue;
     const bool lost = std::find(question.lost.begin(), question.lost.end(), id) != question.lost.end();
     const int64_t load = std::max(worker.in_flight, worker.load.running + worker.load.waiting);
     if (worker.decodes())

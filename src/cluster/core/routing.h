@@ -50,14 +50,18 @@ struct Placement {
   std::optional<WorkerId> prefill_hint{};
   int64_t effective_tokens = 0;  // of the prompt, not cached at `decode` as far as is known
   std::string why{};             // scores and reasons, one line
+  std::string worker_reason{}, prefill_reason{};
 };
 
 struct Admission {
-  enum class Kind : uint8_t { kAccept, kDegrade, kReject };
+  enum class Kind : uint8_t { kAccept, kDegrade, kOtherModel, kReject };
   Kind kind = Kind::kAccept;
   int64_t max_tokens = 0;                // with kDegrade
+  std::string other_model{};             // with kOtherModel: its name; the request comes again for it
   std::optional<int> engine_priority{};  // of its class: GenerationRequest::priority
   Microseconds retry_after{};
+  std::string refusal{};    // with kReject: the reason's name
+  bool over_quota = false;  // with kReject: the client's own fault
   std::string why{};
 };
 
@@ -70,7 +74,8 @@ struct Outcome {
   Microseconds first_token{}, total{};
   uint32_t attempts = 0;   // 0: nobody could take it
   bool completed = false;  // by the worker, not by an error, a cancel or a deadline here
-  bool cancelled = false;  // by its client: says nothing about the workers
+  bool failed = false;  // for want of a worker that could do it; a cancel and a deadline say nothing of that
+  bool fell_back = false;  // its prompt should have been computed elsewhere and could not
 };
 
 class Routing {

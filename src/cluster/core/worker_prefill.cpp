@@ -20,7 +20,8 @@ void WorkerCore::State::on(JobDelivered& input) {
     return;
   }
   const bool full = static_cast<int>(jobs.size()) >= config.max_jobs;
-  if (!prefills() || full) return want(NackJob{input.delivery});
+  const bool other_model = input.job.kv.model != self.kv.model;
+  if (!prefills() || full || other_model) return want(NackJob{input.delivery});
   // Who asked cannot be told, or is this worker itself, which then computes it as its own.
   if (input.job.reply_to == self.id || !linked(input.job.reply_to)) return want(AckJob{input.delivery});
   take_job(std::move(input.job), input.delivery);
@@ -30,6 +31,8 @@ void WorkerCore::State::on_message(WorkerId from, PrefillJob& message) {
   if (message.reply_to != from || jobs.count(message.key) > 0) return;
   if (!prefills() || static_cast<int>(jobs.size()) >= config.max_jobs)
     return say(from, PrefillFailed{message.key, message.reservation, "the worker is busy"});
+  if (message.kv.model != self.kv.model)
+    return say(from, PrefillFailed{message.key, message.reservation, "the worker holds another model"});
   take_job(std::move(message), {});
 }
 

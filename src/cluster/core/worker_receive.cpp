@@ -25,6 +25,7 @@ std::optional<WorkerId> WorkerCore::State::prefill_peer(WorkerId hint) const {
     const Role role = peer.descriptor.role;
     if (!peer.linked || peer.descriptor.state != WorkerState::kReady || id == self.id) continue;
     if (role != Role::kPrefill && role != Role::kBoth) continue;
+    if (peer.descriptor.kv.model != self.kv.model) continue;  // its pages are of no use here
     if (id == hint) return id;
     if (best && peer.load.prefill_tokens >= least) continue;
     best = id;
@@ -257,6 +258,7 @@ void WorkerCore::State::fall_back(Serving& serving, const std::string& why) {
   log(serving.generate.key, "prefill here", why);
   if (serving.state != RequestState::kReceived && serving.state != RequestState::kWaitSpace) remote_failed();
   serving.waterfall.remote_tokens = serving.imported_to - serving.first_token;
+  serving.waterfall.fallback = why;
   abandon(serving);
   submit(serving);
 }

@@ -1,16 +1,24 @@
 #include "cluster/node/cluster_backend.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
 #include "engine/refusal.h"
 
 namespace cheetah::cluster {
+
+const ServedModel& ClusterBackend::model_of(const GenerationRequest& request) const {
+  const auto named = std::ranges::find(setting_.models, request.origin.model, &ServedModel::name);
+  return named == setting_.models.end() ? setting_.models.front() : *named;
+}
+
 void ClusterBackend::submit(GenerationRequest request, EventSink sink) {
   const RequestId id = request.id;
   const Time now = std::chrono::steady_clock::now();
   if (refuses_) return sink(refusal_event(request, is_draining(), now));
-  if (const auto error = refusal_of(request, setting_.config, setting_.model->traits()))
+  const ServedModel& served = model_of(request);
+  if (const auto error = refusal_of(request, served.limits, served.model->traits()))
     return sink(refusal_event(request, *error, now));
   ++in_flight_;
   auto counted = [this, sink = std::move(sink)](GenerationEvent&& event) {
@@ -21,6 +29,9 @@ void ClusterBackend::submit(GenerationRequest request, EventSink sink) {
   ClientRequest client;
   client.grammar = setting_.grammar_of(request);
   client.tenant = request.origin.tenant;
+  client.model = served.id;
+  client.may_change_model = request.origin.may_change_model;
+  client.degraded_from = request.origin.degraded_from;
   client.trace = request.origin.trace;
   client.request = std::move(request);
   client.request.grammar = nullptr;  // travels as text

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cluster/node/client_desk.h"
 #include "cluster/node/node_loop.h"
@@ -11,17 +12,24 @@
 
 namespace cheetah::cluster {
 
+// A model that clients may ask for.
+struct ServedModel {
+  std::string name;                    // as they call it
+  std::string id;                      // WorkerDescriptor::model
+  std::shared_ptr<const Model> model;  // shared with the server
+  EngineConfig limits;                 // of what they may ask
+};
+
 // Every call posts to the node's thread, which owns the desk.
 class ClusterBackend final : public GenerationBackend {
  public:
   struct Setting {
     NodeLoop& loop;
     ClientDesk& desk;
-    std::shared_ptr<const Model> model;  // shared with the server
-    EngineConfig config;
-    std::function<std::string(const RequestOrigin&)> class_of;          // of service; on the node's thread
-    std::function<void(RouterInput)> feed;                              // the router; on the node's thread
-    std::function<std::string(int64_t num)> explain;                    // any thread
+    std::vector<ServedModel> models;                            // at least one: of a request that names none
+    std::function<std::string(const RequestOrigin&)> class_of;  // of service; on the node's thread
+    std::function<void(RouterInput)> feed;                      // the router; on the node's thread
+    std::function<std::string(int64_t num)> explain;            // any thread
     std::function<GrammarSource(const GenerationRequest&)> grammar_of;  // any thread
   };
   explicit ClusterBackend(Setting setting) : setting_(std::move(setting)) {}
@@ -34,10 +42,11 @@ class ClusterBackend final : public GenerationBackend {
 
   EngineStats stats() const override { return setting_.desk.stats(); }
   std::string explain_last(int64_t num_decisions) const override { return setting_.explain(num_decisions); }
-  const EngineConfig& config() const override { return setting_.config; }
-  const Model& model() const override { return *setting_.model; }
+  const EngineConfig& config() const override { return setting_.models.front().limits; }
+  const Model& model() const override { return *setting_.models.front().model; }
 
  private:
+  const ServedModel& model_of(const GenerationRequest& request) const;
   void set_paused(RequestId id, bool paused);
   void cancel_all();
 

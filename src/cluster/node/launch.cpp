@@ -33,6 +33,13 @@ TransferBackend transfer_of(const LaunchOptions& options) {
   return here ? TransferBackend::kSharedMemory : TransferBackend::kUcx;
 }
 
+std::string hex_digest(const std::string& text) {
+  const Digest digest = hmac_sha256("model", text);
+  std::string hex;
+  for (size_t i = 0; i < 16; ++i) hex += format("{:02x}", digest[i]);
+  return hex;
+}
+
 // Slots for the longest prompt at least: one that can never be received would only wait for space.
 std::unique_ptr<TransferAgent> make_agent(const LaunchOptions& options, const NodeConfig& node,
                                           const Engine& engine, Failpoints* failpoints,
@@ -67,11 +74,33 @@ std::unique_ptr<Mesh> make_mesh(const LaunchOptions& options, WorkerId id, InPro
 }
 
 std::unique_ptr<PolicyRouting> make_routing(const LaunchOptions& options,
-                                            const std::shared_ptr<const Model>& model) {
-  return std::make_unique<PolicyRouting>(
-      options.policy, [model](const GenerationRequest& request, int64_t page_tokens) {
-        return chain_hashes(model->traits(), request.cache_salt, request.prompt, page_tokens);
-      });
+                                            const std::vector<ServedModel>& models) {
+  std::vector<PolicyRouting::ServedModel> names;
+  for (const ServedModel& served : models) names.push_back({served.name, served.id});
+  const auto block_names = [models](const ClientRequest& client, int64_t page_tokens) {
+    const auto served = std::ranges::find(models, client.model, &ServedModel::id);
+    const ServedModel& its = served == models.end() ? models.front() : *served;
+    return chain_hashes(its.model->traits(), client.request.cache_salt, client.request.prompt, page_tokens);
+  };
+  return std::make_unique<PolicyRouting>(options.policy, block_names, std::move(names));
+}
+
+// Clients tell models by their names and workers tell them by their weights: neither may be ambiguous.
+std::vector<ServedModel> served_models(const LaunchParts& parts, const EngineConfig& limits) {
+  std::vector<ServedModel> models = {
+      {.name = parts.model_name.empty() ? parts.model->name() : parts.model_name,
+       .id = model_id(*parts.model),
+       .model = parts.model,
+       .limits = limits}};
+  for (ServedModel served : parts.more_models) {
+    served.id = model_id(*served.model);
+    if (std::ranges::find(models, served.name, &ServedModel::name) != models.end())
+      throw UsageError(format("two models are called {}: name one with --served-model-name", served.name));
+    if (std::ranges::find(models, served.id, &ServedModel::id) != models.end())
+      throw UsageError(format("{}: this model is served already", served.name));
+    models.push_back(std::move(served));
+  }
+  return models;
 }
 
 }  // namespace
@@ -87,7 +116,6 @@ std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchPart
   config.model = model_digest(*parts.model);
   config.router = options.router;
   config.worker = options.worker;
-  config.served = engine;
   config.policy_file = options.policy_file;
   // Renewed well before the queue gives a job that is still worked on to another.
   config.worker.extend_every =
@@ -95,13 +123,14 @@ std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchPart
   const int64_t page = engine.page_tokens;
   config.worker.slab_tokens = (std::max(options.worker.slab_tokens, kMinSlabTokens) + page - 1) / page * page;
   NodeParts made;
-  made.model = parts.model;
   made.grammars = &parts.grammars;
   made.log = parts.log;
   made.traces = parts.traces;
   made.failpoints = parts.failpoints;
   made.mesh = make_mesh(options, config.id, world);
-  made.services = connect_services(options.cluster, world ? world->services : nullptr);
+  // Whoever pulls a job must be able to do it: those whose pages fit have a queue of their own.
+  made.services =
+      connect_services(options.cluster, world ? world->services : nullptr, config.model.substr(0, 8));
   if (options.role != Role::kRouter) {
     made.engine = std::make_unique<Engine>(parts.model, engine);
     if (options.transfer_dtype)
@@ -109,17 +138,18 @@ std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchPart
           with_dtype(describe_pages(made.engine->kv_format(), config.model), *options.transfer_dtype);
     made.transfer = make_agent(options, config, *made.engine, parts.failpoints, world);
   }
+  made.models = served_models(parts, made.engine ? made.engine->config() : engine);
   if (options.role == Role::kRouter || options.takes_clients)
-    made.routing = make_routing(options, parts.model);
+    made.routing = make_routing(options, made.models);
   return std::make_unique<Node>(config, std::move(made));
 }
 
-// The norms are small and differ wherever a model was trained further.
-std::string model_digest(const Model& model) {
+// The norms are small, stay as they are when weights are quantised, and differ wherever a model was trained
+// further.
+std::string model_id(const Model& model) {
   const ModelTraits& traits = model.traits();
   const ModelWeights& weights = model.weights();
-  std::string text =
-      format("{} {} {} {}", model.num_parameters(), model.weight_bytes(), traits.vocab, traits.hidden);
+  std::string text = format("{} {} {}", model.num_parameters(), traits.vocab, traits.hidden);
   const auto add = [&](const Norm& norm) {
     if (norm.present())
       text.append(reinterpret_cast<const char*>(norm.weight),
@@ -130,10 +160,11 @@ std::string model_digest(const Model& model) {
     add(layer.mlp_in);
   }
   add(weights.final_norm);
-  const Digest digest = hmac_sha256("model", text);
-  std::string hex;
-  for (size_t i = 0; i < 16; ++i) hex += format("{:02x}", digest[i]);
-  return hex;
+  return hex_digest(text);
+}
+
+std::string model_digest(const Model& model) {
+  return hex_digest(format("{} {}", model_id(model), model.weight_bytes()));
 }
 
 Role role_from_name(const std::string& name) {

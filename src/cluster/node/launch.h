@@ -34,7 +34,9 @@ struct LaunchParts {
   GrammarCache& grammars;
   EventLog* log = nullptr;
   TraceExporter* traces = nullptr;
-  Failpoints* failpoints = nullptr;  // for tests
+  Failpoints* failpoints = nullptr;           // for tests
+  std::string model_name = {};                // as clients call it; "": its own
+  std::vector<ServedModel> more_models = {};  // of other workers, that clients of this node may ask for
 };
 
 // What the nodes of one process share.
@@ -49,7 +51,9 @@ struct InProcessWorld {
 std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchParts& parts,
                                   const EngineConfig& engine, InProcessWorld* world = nullptr);
 
-// Tells models apart whose pages must not be mixed: shape, names and a sample of the weights.
+// Tells models apart, in whatever type their weights are held: shape and a sample of the weights.
+std::string model_id(const Model& model);
+// The same and the type: tells apart whose pages must not be mixed.
 std::string model_digest(const Model& model);
 Role role_from_name(const std::string& name);  // throws UsageError
 std::string_view name_of(Role role);

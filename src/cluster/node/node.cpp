@@ -86,7 +86,13 @@ std::shared_ptr<const ClusterTimes> Node::State::times_of(const Emit::Summary& s
             .attempts = summary.attempts,
             .prefill_worker = name(spent.prefill_worker),
             .decode_worker = name(summary.decode_worker),
+            .worker_reason = summary.worker_reason,
+            .prefill_reason = summary.prefill_reason,
+            .fallback = spent.fallback,
+            .degraded = summary.degraded,
             .retry_after = summary.retry_after,
+            .refusal = summary.refusal,
+            .other_model = summary.other_model,
             .computed = spent.computed,
             .slabs_hidden = spent.slabs_hidden};
   for (const SlabTimes& slab : spent.slabs)
@@ -152,8 +158,9 @@ void Node::State::beat(Time now) {
 }
 
 void Node::State::log_policy(const PolicyWatch::Outcome& outcome) {
-  if (!parts.log) return;
   const bool taken = outcome.why_not.empty();
+  if (!taken) parts.routing->count_refused_config();
+  if (!parts.log) return;
   parts.log->write(taken ? LogLevel::kInfo : LogLevel::kError, taken ? "policy_taken" : "policy_refused",
                    {{"source", outcome.source}, {"why", outcome.why_not}});
 }

@@ -12,6 +12,7 @@
 #include "cluster/core/router_core.h"
 #include "cluster/core/worker_core.h"
 #include "cluster/net/mesh.h"
+#include "cluster/node/cluster_backend.h"
 #include "cluster/node/failpoints.h"
 #include "cluster/node/page_desk.h"
 #include "cluster/policy/policy_routing.h"
@@ -31,20 +32,19 @@ struct NodeConfig {
   WorkerId id{};
   std::string name;
   Role role = Role::kBoth;
-  std::string model;        // digest of the weights and the tokenizer: pages move between equal ones
+  std::string model;        // digest of the weights as they are held: pages move between equal ones
   RouterConfig router;      // with clients; `self` and `prefer_self` are set from the rest
   WorkerConfig worker;      // with an engine; its descriptor is made from the rest
   std::string policy_file;  // with clients: read again when it changes; may be empty
-  EngineConfig served;      // without an engine: the limits that clients are told
   Duration heartbeat = std::chrono::milliseconds(200);
 };
 
 // What a node stands on. Without an engine it is a router; without routing it takes no clients.
 struct NodeParts {
-  std::shared_ptr<const Model> model;  // shared with the engine and the server
-  GrammarCache* grammars = nullptr;    // of that model; outlives the node
-  EventLog* log = nullptr;             // outlives the node
-  TraceExporter* traces = nullptr;     // outlives the node
+  std::vector<ServedModel> models;   // the first is the engine's; further ones only with clients
+  GrammarCache* grammars = nullptr;  // of the engine's model; outlives the node
+  EventLog* log = nullptr;           // outlives the node
+  TraceExporter* traces = nullptr;   // outlives the node
   std::unique_ptr<Mesh> mesh;
   Services services;
   std::unique_ptr<Engine> engine;

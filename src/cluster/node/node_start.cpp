@@ -52,6 +52,8 @@ WorkerDescriptor Node::State::describe_self() const {
   descriptor.port = parts.mesh->port();
   if (parts.transfer) descriptor.transfer = parts.transfer->describe();
   if (!parts.engine) return descriptor;
+  descriptor.model = parts.models.front().id;
+  descriptor.model_name = parts.models.front().name;
   descriptor.kv = describe_pages(parts.engine->kv_format(), config.model);
   descriptor.max_sequences = parts.engine->config().max_sequences;
   descriptor.num_pages = parts.engine->stats().pages_total;
@@ -70,8 +72,7 @@ void Node::State::make_cores() {
     backend = std::make_unique<ClusterBackend>(ClusterBackend::Setting{
         .loop = loop,
         .desk = desk,
-        .model = parts.model,
-        .config = parts.engine ? parts.engine->config() : config.served,
+        .models = parts.models,
         .class_of =
             [this](const RequestOrigin& from) {
               const QosConfig& qos = parts.routing->config().qos;

@@ -124,17 +124,18 @@ void Observer::wait(std::chrono::milliseconds limit) const {
 }
 
 std::string workers_table(const std::vector<SeenWorker>& workers) {
-  Table table({"worker", "role", "state", "address", "running", "waiting", "prefill tokens", "pages free",
-               "step", "prompt token", "pages sent at"});
+  Table table({"worker", "role", "model", "state", "address", "running", "waiting", "prefill tokens",
+               "pages free", "step", "prompt token", "pages sent at"});
   for (const SeenWorker& worker : workers) {
     const WorkerDescriptor& d = worker.descriptor;
     const WorkerLoad& l = worker.load;
     const bool known = worker.load_at != Time{};
     const auto shown = [&](const std::string& text) { return known ? text : std::string("–"); };
     const std::string state = worker.linked ? std::string(name_of(d.state)) : "unreachable";
-    table.add({d.name, std::string(name_of(d.role)), state, format("{}:{}", d.host, d.port),
-               shown(format("{}", l.running)), shown(format("{}", l.waiting)),
-               shown(format("{}", l.prefill_tokens)), shown(format("{}/{}", l.pages_free, l.pages_total)),
+    table.add({d.name, std::string(name_of(d.role)), d.model_name.empty() ? "–" : d.model_name, state,
+               format("{}:{}", d.host, d.port), shown(format("{}", l.running)),
+               shown(format("{}", l.waiting)), shown(format("{}", l.prefill_tokens)),
+               shown(format("{}/{}", l.pages_free, l.pages_total)),
                shown(format("{:.1f} ms", l.decode_step_us / 1e3)),
                shown(format("{:.0f} us", l.prefill_us_per_token)),
                l.transfer_bytes_per_s > 0 ? format("{:.2f} GB/s", l.transfer_bytes_per_s / 1e9) : "–"});
@@ -151,6 +152,7 @@ Json workers_json(const std::vector<SeenWorker>& workers) {
                  {"name", d.name},
                  {"role", name_of(d.role)},
                  {"state", name_of(d.state)},
+                 {"model", d.model_name},
                  {"epoch", d.epoch},
                  {"host", d.host},
                  {"port", d.port},

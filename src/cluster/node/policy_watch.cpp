@@ -6,6 +6,8 @@
 #include <sstream>
 #include <utility>
 
+#include "base/error.h"
+
 namespace cheetah::cluster {
 
 PolicyWatch::PolicyWatch(std::string file, std::function<void(const PolicyConfig&)> use)
@@ -30,8 +32,13 @@ std::optional<PolicyWatch::Outcome> PolicyWatch::look(Time now) {
 
 PolicyWatch::Outcome PolicyWatch::take(const std::string& text, const std::string& source) {
   const Reload reload = reload_policy_config(text, source);
-  if (reload.config) use_(*reload.config);
-  return {source, reload.why_not};
+  if (!reload.config) return {source, reload.why_not};
+  try {
+    use_(*reload.config);
+  } catch (const Error& error) {
+    return {source, error.what()};
+  }
+  return {source, ""};
 }
 
 }  // namespace cheetah::cluster

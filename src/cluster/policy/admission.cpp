@@ -62,7 +62,7 @@ Degradation degradation_of(const AdmissionRequest& request, const QosConfig& qos
 }
 
 // The urgent overtake the others: a request waits only for the work of classes as urgent as its own.
-Prediction for_class(Prediction prediction, int class_index, const AdmissionState& state) {
+Prediction for_class(Prediction prediction, int class_index, const ModelState& state) {
   const Shares& shares = state.shares;
   const auto measured = state.ttft_ratios.find(shares.name(class_index));
   // A model that is wrong by more than this is not corrected but distrusted.
@@ -76,7 +76,7 @@ Prediction for_class(Prediction prediction, int class_index, const AdmissionStat
 }
 
 Judged predict_and_judge(const ClusterView& view, const AdmissionRequest& request, const QosConfig& qos,
-                         const RoutingConfig& routing, const AdmissionState& state) {
+                         const RoutingConfig& routing, const ModelState& state) {
   QosClass qos_class = qos.classes.at(static_cast<size_t>(request.class_index));
   // What is reserved is its own: within it a class is not refused for how busy others make the cluster.
   const int64_t after = state.shares.in_use(request.class_index) + request.route.choices;
@@ -97,6 +97,98 @@ Judged predict_and_judge(const ClusterView& view, const AdmissionRequest& reques
   const Prediction prediction = predicted(lighter);
   if (judge(prediction, qos_class, qos, qos.degraded_slo_factor) != RejectReason::kNone) return judged;
   return {.verdict = Verdict::kDegrade, .prediction = prediction, .degradation = degradation};
+}
+
+struct Asked {
+  const ClusterView& view;
+  const AdmissionRequest& request;
+  const QosConfig& qos;
+  const RoutingConfig& routing;
+  Time now{};
+
+  const QosClass& qos_class() const { return qos.classes.at(static_cast<size_t>(request.class_index)); }
+};
+
+// With shares as large as the cluster is now.
+ModelState& model_state(const Asked& asked, const std::string& model, AdmissionState& state) {
+  ModelState& its = state_of(model, asked.qos, state);
+  its.shares.resize(cluster_places(asked.view, model, asked.qos));
+  return its;
+}
+
+bool has_own_place(const Asked& asked, const Shares& shares) {
+  const double share = asked.qos_class().reserved;
+  const auto own = static_cast<double>(running_places(asked.view, asked.request.route.model)) * share;
+  const int64_t after = shares.in_use(asked.request.class_index) + asked.request.route.choices;
+  return static_cast<double>(after) <= own + 1e-9;
+}
+
+AdmissionDecision admit_as_asked(const Asked& asked, AdmissionState& state) {
+  const auto& [view, request, qos, routing, now] = asked;
+  const QosClass& qos_class = asked.qos_class();
+  ModelState& its = model_state(asked, request.route.model, state);
+  const Judged judged = predict_and_judge(view, request, qos, routing, its);
+  AdmissionDecision decision{.qos_class = qos_class.name,
+                             .degradation = judged.degradation,
+                             .prediction = judged.prediction,
+                             .model = request.route.model,
+                             .own_place = qos.enabled && has_own_place(asked, its.shares)};
+  if (judged.verdict == Verdict::kReject) {
+    const bool blocked = judged.reason == RejectReason::kTtftPredicted && view.prefill_breaker_open;
+    return reject(
+        std::move(decision), blocked ? RejectReason::kPrefillBreaker : judged.reason,
+        blocked ? seconds(its.prefill_breaker.opens_in(now)) : retry_after_s(judged.prediction, qos_class));
+  }
+  decision.verdict = request.degraded_before ? Verdict::kDegrade : judged.verdict;
+  if (!qos.enabled) return decision;
+  ShareAnswer share = its.shares.ask(request.class_index, request.route.choices);
+  if (!share.granted)
+    return reject(std::move(decision), RejectReason::kShare, retry_after_s(judged.prediction, qos_class));
+  const int64_t charged = charged_tokens(request, decision.degradation);
+  if (const auto wait = state.quotas.take(request.tenant, charged, now, qos))
+    return reject(std::move(decision), RejectReason::kQuota, seconds(*wait));
+  if (!its.decode_breaker.allow(now, qos.decode_breaker)) {  // last: it counts those it lets through
+    state.quotas.give_back(request.tenant, charged, qos);
+    return reject(std::move(decision), RejectReason::kDecodeBreaker,
+                  seconds(its.decode_breaker.opens_in(now)));
+  }
+  its.shares.take(request.class_index, request.route.choices, share.give_back);
+  decision.places = request.route.choices;
+  decision.quota_tokens = charged;
+  decision.give_back = std::move(share.give_back);
+  return decision;
+}
+
+// Whether its class waits rather than is refused, and it would wait for too long.
+bool goes_elsewhere_when_late(const Asked& asked, AdmissionState& state) {
+  const auto& [view, request, qos, routing, now] = asked;
+  QosClass qos_class = asked.qos_class();
+  if (!qos.enabled || request.other_model.empty() || qos_class.reject_early) return false;
+  ModelState& its = model_state(asked, request.route.model, state);
+  if (has_own_place(asked, its.shares)) return false;
+  qos_class.reject_early = true;
+  const Prediction prediction =
+      for_class(predict(view, request.route, routing, its.estimates), request.class_index, its);
+  return judge(prediction, qos_class, qos) == RejectReason::kTtftPredicted;
+}
+
+// Takes nothing: the request comes again with the other model's tokens, and is then admitted as any other.
+AdmissionDecision to_other_model(const Asked& asked, AdmissionState& state) {
+  AdmissionDecision decision{.qos_class = asked.qos_class().name, .reason = RejectReason::kTtftPredicted};
+  if (!asked.qos.enabled || asked.request.other_model.empty()) return decision;
+  AdmissionRequest request = asked.request;
+  request.route.model = request.other_model;
+  request.route.cached.clear();
+  ModelState& its = model_state(asked, request.other_model, state);
+  QosClass qos_class = asked.qos_class();
+  qos_class.reject_early = true;  // late there too: no reason to go
+  decision.prediction =
+      for_class(predict(asked.view, request.route, asked.routing, its.estimates), request.class_index, its);
+  const bool room = its.shares.ask(request.class_index, request.route.choices).granted &&
+                    its.decode_breaker.state(asked.now) != BreakerState::kOpen;
+  if (room && judge(decision.prediction, qos_class, asked.qos) == RejectReason::kNone)
+    decision.verdict = Verdict::kOtherModel;
+  return decision;
 }
 
 }  // namespace
@@ -121,13 +213,31 @@ int class_of(const Headers& headers, const std::string& tenant, const QosConfig&
   return index(config.default_class);
 }
 
-int64_t cluster_places(const ClusterView& view, const QosConfig& qos) {
+ModelState& state_of(const std::string& model, const QosConfig& qos, AdmissionState& state) {
+  const auto [found, is_new] = state.models.try_emplace(model);
+  if (is_new) found->second.shares.reconfigure(qos.classes, qos.borrow_limit);
+  return found->second;
+}
+
+int64_t running_places(const ClusterView& view, const std::string& model) {
   int64_t places = 0;
   for (const WorkerView& worker : view.workers)
     if (worker.reachable && worker.descriptor.state == WorkerState::kReady &&
-        serves_decode(worker.descriptor.role))
+        serves_decode(worker.descriptor.role) && (model.empty() || worker.descriptor.model == model))
       places += worker.descriptor.max_sequences;
-  return static_cast<int64_t>(static_cast<double>(places) * (1 + qos.queue_places));
+  return places;
+}
+
+int64_t cluster_places(const ClusterView& view, const std::string& model, const QosConfig& qos) {
+  return static_cast<int64_t>(static_cast<double>(running_places(view, model)) * (1 + qos.queue_places));
+}
+
+int32_t urgency_of(const AdmissionDecision& decision, const QosClass& qos_class) {
+  return qos_class.priority + (decision.own_place ? kOwnPlaceLevels : 0);
+}
+
+const std::string& degrade_model_of(const QosClass& qos_class, const QosConfig& qos) {
+  return qos_class.degrade_to.empty() && qos_class.degrade ? qos.degrade_to : qos_class.degrade_to;
 }
 
 RejectReason judge(const Prediction& prediction, const QosClass& qos_class, const QosConfig& qos,
@@ -148,47 +258,31 @@ RejectReason judge(const Prediction& prediction, const QosClass& qos_class, cons
 
 AdmissionDecision admit(const ClusterView& view, const AdmissionRequest& request, const QosConfig& qos,
                         const RoutingConfig& routing, Time now, AdmissionState& state) {
-  const QosClass& qos_class = qos.classes.at(static_cast<size_t>(request.class_index));
-  state.shares.resize(cluster_places(view, qos));
-  const Judged judged = predict_and_judge(view, request, qos, routing, state);
-  AdmissionDecision decision{
-      .qos_class = qos_class.name, .degradation = judged.degradation, .prediction = judged.prediction};
-  if (judged.verdict == Verdict::kReject) {
-    const bool blocked = judged.reason == RejectReason::kTtftPredicted && view.prefill_breaker_open;
-    return reject(
-        std::move(decision), blocked ? RejectReason::kPrefillBreaker : judged.reason,
-        blocked ? seconds(state.prefill_breaker.opens_in(now)) : retry_after_s(judged.prediction, qos_class));
+  const Asked asked{view, request, qos, routing, now};
+  // One that would be late is better answered in time by another model, even where it would be let in here.
+  if (goes_elsewhere_when_late(asked, state)) {
+    AdmissionDecision decision = to_other_model(asked, state);
+    if (decision.verdict == Verdict::kOtherModel) return decision;
   }
-  decision.verdict = judged.verdict;
-  if (!qos.enabled) return decision;
-  ShareAnswer share = state.shares.ask(request.class_index, request.route.choices);
-  if (!share.granted)
-    return reject(std::move(decision), RejectReason::kShare, retry_after_s(judged.prediction, qos_class));
-  const int64_t charged = charged_tokens(request, decision.degradation);
-  if (const auto wait = state.quotas.take(request.tenant, charged, now, qos))
-    return reject(std::move(decision), RejectReason::kQuota, seconds(*wait));
-  if (!state.decode_breaker.allow(now, qos.decode_breaker)) {  // last: it counts those it lets through
-    state.quotas.give_back(request.tenant, charged, qos);
-    return reject(std::move(decision), RejectReason::kDecodeBreaker,
-                  seconds(state.decode_breaker.opens_in(now)));
-  }
-  state.shares.take(request.class_index, request.route.choices, share.give_back);
-  decision.places = request.route.choices;
-  decision.quota_tokens = charged;
-  decision.give_back = std::move(share.give_back);
-  return decision;
+  AdmissionDecision decision = admit_as_asked(asked, state);
+  if (decision.verdict != Verdict::kReject || decision.reason == RejectReason::kQuota) return decision;
+  AdmissionDecision other = to_other_model(asked, state);
+  if (other.verdict != Verdict::kOtherModel) return decision;
+  other.reason = decision.reason;
+  return other;
 }
 
 void first_token_came(const AdmissionDecision& decision, double ttft_ms, const QosConfig& qos,
                       AdmissionState& state) {
   if (decision.prediction.model_ttft_ms <= 0) return;
-  state.ttft_ratios[decision.qos_class].add(ttft_ms / decision.prediction.model_ttft_ms, qos.ema_alpha);
+  state.models[decision.model].ttft_ratios[decision.qos_class].add(
+      ttft_ms / decision.prediction.model_ttft_ms, qos.ema_alpha);
 }
 
 void finish(const std::string& tenant, const AdmissionDecision& decision, int64_t unused_tokens,
             const QosConfig& qos, AdmissionState& state) {
-  if (decision.verdict == Verdict::kReject) return;
-  state.shares.release(decision.qos_class, decision.places);
+  if (decision.verdict == Verdict::kReject || decision.verdict == Verdict::kOtherModel) return;
+  state.models[decision.model].shares.release(decision.qos_class, decision.places);
   state.quotas.give_back(tenant, std::clamp<int64_t>(unused_tokens, 0, decision.quota_tokens), qos);
 }
 

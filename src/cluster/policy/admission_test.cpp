@@ -25,11 +25,12 @@ QosConfig two_tiers() {
 class Admission : public testing::Test {
  protected:
   AdmissionDecision ask(int class_index, int64_t prompt = 1000) {
-    state.shares.reconfigure(qos.classes, qos.borrow_limit);
+    its().shares.reconfigure(qos.classes, qos.borrow_limit);
     AdmissionRequest request{
         .route = prompt_of(prompt), .tenant = "t", .max_output = 64, .class_index = class_index};
     return admit(view, request, qos, routing, now, state);
   }
+  ModelState& its() { return state.models["m"]; }
   ClusterView view = small_cluster(1, 2);
   QosConfig qos = two_tiers();
   RoutingConfig routing;
@@ -48,9 +49,9 @@ TEST_F(Admission, AcceptsWhatWillBeInTime) {
   const AdmissionDecision decision = ask(1);
   EXPECT_EQ(decision.verdict, Verdict::kAccept);
   EXPECT_NEAR(decision.prediction.ttft_ms, 110, 0.1);  // 1000 tokens at 100 us, one step of 10 ms
-  EXPECT_EQ(state.shares.in_use(1), 1);
+  EXPECT_EQ(its().shares.in_use(1), 1);
   finish("t", decision, 0, qos, state);
-  EXPECT_EQ(state.shares.in_use(1), 0);
+  EXPECT_EQ(its().shares.in_use(1), 0);
 }
 
 TEST_F(Admission, RefusesEarlyWhatWillBeLateUnlessItsClassWaits) {
@@ -61,7 +62,7 @@ TEST_F(Admission, RefusesEarlyWhatWillBeLateUnlessItsClassWaits) {
   EXPECT_EQ(http_status(low.reason), 503);
   EXPECT_GE(low.retry_after_s, 1);
   EXPECT_EQ(ask(0).verdict, Verdict::kAccept);
-  EXPECT_EQ(state.shares.in_use(1), 0);
+  EXPECT_EQ(its().shares.in_use(1), 0);
 }
 
 TEST_F(Admission, TheUrgentDoNotWaitForOthers) {
@@ -100,8 +101,8 @@ TEST_F(Admission, LooksAtTheDecodeLoadWhenThePromptWillBeDone) {
 
 TEST_F(Admission, PredictsTheStepTimeOfTheGrownBatch) {
   for (int i = 0; i < 50; ++i)
-    for (const double batch : {1.0, 8.0, 16.0}) state.estimates.steps.add(batch, 9000 + 1000 * batch, 0.1);
-  EXPECT_NEAR(state.estimates.steps.us_per_sequence(), 1000, 1e-6);
+    for (const double batch : {1.0, 8.0, 16.0}) its().estimates.steps.add(batch, 9000 + 1000 * batch, 0.1);
+  EXPECT_NEAR(its().estimates.steps.us_per_sequence(), 1000, 1e-6);
   for (WorkerView& w : view.workers)
     w.load.running = 10, w.load.decode_step_us = 19'000, w.load.decode_tokens = 10'000;
   EXPECT_NEAR(ask(1, 16).prediction.tpot_ms, 20, 0.2);
@@ -111,7 +112,7 @@ TEST_F(Admission, PredictsTheStepTimeOfTheGrownBatch) {
 
 TEST_F(Admission, LearnsWhatThePredictionLeavesOut) {
   const double before = ask(1).prediction.ttft_ms;
-  for (int i = 0; i < 50; ++i) state.ttft_ratios["free"].add(2, 0.2);
+  for (int i = 0; i < 50; ++i) its().ttft_ratios["free"].add(2, 0.2);
   EXPECT_NEAR(ask(1).prediction.ttft_ms, 2 * before, 1e-6);
 }
 
@@ -140,10 +141,10 @@ TEST_F(Admission, EveryReasonForARefusalHasItsCase) {
   EXPECT_EQ(http_status(poor.reason), 429);
   EXPECT_NEAR(poor.retry_after_s, std::ceil((1064 - (1500 - 1064)) / 100.0), 1e-9);
   qos.quotas.clear();
-  for (int i = 0; i < 5; ++i) state.decode_breaker.failed(now, qos.decode_breaker);
+  for (int i = 0; i < 5; ++i) its().decode_breaker.failed(now, qos.decode_breaker);
   EXPECT_EQ(ask(1).reason, RejectReason::kDecodeBreaker);
   EXPECT_EQ(ask(1).retry_after_s, 5);
-  state.decode_breaker = {};
+  its().decode_breaker = {};
   qos.queue_places = 0;
   qos.borrow_limit = 0;
   int accepted = 0;
@@ -151,6 +152,76 @@ TEST_F(Admission, EveryReasonForARefusalHasItsCase) {
   EXPECT_EQ(accepted + 1, 32 - 6);  // two workers of 16 without the fifth that is premium's; one is in use
   EXPECT_EQ(ask(1).reason, RejectReason::kShare);
   EXPECT_EQ(ask(0).verdict, Verdict::kAccept);
+}
+
+TEST_F(Admission, WithinItsReservationARequestIsMoreUrgentThanAllThatAreNot) {
+  qos.classes[0].priority = qos.classes[1].priority = 0;  // only what is reserved tells them apart
+  int own = 0;
+  while (ask(0).own_place) ++own;
+  EXPECT_EQ(own, 6) << "a fifth of the 32 places to run in, however many may wait";
+  const AdmissionDecision borrowed = ask(0), other = ask(1);
+  EXPECT_EQ(borrowed.verdict, Verdict::kAccept);
+  EXPECT_EQ(urgency_of(borrowed, qos.classes[0]), 0);
+  EXPECT_EQ(urgency_of(other, qos.classes[1]), 0);
+  AdmissionDecision first = borrowed;
+  first.own_place = true;
+  EXPECT_GT(urgency_of(first, qos.classes[0]), urgency_of(other, qos.classes[1]));
+}
+
+class TwoModels : public Admission {
+ protected:
+  TwoModels() {
+    view.workers.push_back(ready_worker(300, Role::kBoth));
+    view.workers.back().descriptor.model = "small";
+    qos.classes[1].degrade_to = "s";
+  }
+  AdmissionDecision ask_either(int class_index) {
+    AdmissionRequest request{.route = prompt_of(1000),
+                             .tenant = "t",
+                             .max_output = 64,
+                             .class_index = class_index,
+                             .other_model = "small"};
+    return admit(view, request, qos, routing, now, state);
+  }
+  void be_busy(const std::string& model) {
+    for (WorkerView& w : view.workers)
+      if (w.descriptor.model == model) w.load.prefill_tokens = 50'000;
+  }
+};
+
+TEST_F(TwoModels, ABusyModelsRequestsGoToTheOtherAndTakeNothingHere) {
+  EXPECT_EQ(ask_either(1).verdict, Verdict::kAccept) << "as long as there is time";
+  be_busy("m");
+  const AdmissionDecision decision = ask_either(1);
+  EXPECT_EQ(decision.verdict, Verdict::kOtherModel);
+  EXPECT_EQ(decision.reason, RejectReason::kTtftPredicted);
+  EXPECT_EQ(its().shares.total_in_use(), 1);
+  EXPECT_EQ(state.models["small"].shares.total_in_use(), 0) << "the request itself takes its place there";
+  be_busy("small");
+  EXPECT_EQ(ask_either(1).verdict, Verdict::kReject) << "no better there";
+}
+
+TEST_F(TwoModels, OneThatWouldOnlyWaitGoesToTheOtherTooButNotWithinItsReservation) {
+  qos.classes[1].reject_early = false;
+  be_busy("m");
+  EXPECT_EQ(ask_either(1).verdict, Verdict::kOtherModel);
+  EXPECT_EQ(ask_either(0).verdict, Verdict::kAccept) << "within its reservation";
+  qos.enabled = false;
+  EXPECT_EQ(ask_either(1).verdict, Verdict::kAccept);
+}
+
+TEST_F(TwoModels, AQuotaHoldsForAllModels) {
+  qos.quotas = {{.tenant = "*", .tokens_per_s = 1, .burst_tokens = 1100}};
+  EXPECT_EQ(ask_either(1).verdict, Verdict::kAccept);
+  EXPECT_EQ(ask_either(1).reason, RejectReason::kQuota);
+  EXPECT_EQ(ask_either(1).verdict, Verdict::kReject);
+}
+
+TEST_F(TwoModels, WithoutAWorkerOfOneTheOtherAnswers) {
+  std::erase_if(view.workers, [](const WorkerView& w) { return w.descriptor.model == "m"; });
+  const AdmissionDecision decision = ask_either(1);
+  EXPECT_EQ(decision.verdict, Verdict::kOtherModel);
+  EXPECT_EQ(decision.reason, RejectReason::kNoWorker);
 }
 
 TEST_F(Admission, TurnedOffAcceptsWhateverHasAWorker) {

@@ -48,6 +48,15 @@ void add_admission(PrometheusText& out, const ClusterNumbers& n) {
   out.family("cheetah_cluster_degraded_total", "counter",
              "Requests accepted with less than they asked for, by class");
   for (const auto& [name, count] : n.degraded) out.sample(number(count), {{"class", name}});
+  out.family("cheetah_cluster_other_model_total", "counter",
+             "Requests sent to a smaller model instead of the one they asked for, by class");
+  for (const auto& [name, count] : n.other_model) out.sample(number(count), {{"class", name}});
+  out.family("cheetah_cluster_own_place_total", "counter",
+             "Requests accepted within their class's reservation, which go before all others, by class");
+  for (const auto& [name, count] : n.own_place) out.sample(number(count), {{"class", name}});
+  out.family("cheetah_cluster_given_back_total", "counter",
+             "Places that classes took back from those who had borrowed them");
+  out.sample(number(n.given_back));
   out.family("cheetah_cluster_rejected_total", "counter", "Requests refused, by class and reason");
   for (const auto& [name, counts] : n.rejects)
     for (size_t i = 1; i < counts.size(); ++i)
@@ -130,10 +139,17 @@ void ClusterNumbers::count(const RouteDecision& decision) {
 }
 
 void ClusterNumbers::count(const AdmissionDecision& decision, const std::string& qos_class) {
-  if (decision.verdict == Verdict::kReject)
+  if (decision.verdict == Verdict::kReject) {
     ++rejects[qos_class].at(static_cast<size_t>(decision.reason));
-  else
-    ++(decision.verdict == Verdict::kDegrade ? degraded : accepted)[qos_class];
+    return;
+  }
+  if (decision.verdict == Verdict::kOtherModel) {
+    ++other_model[qos_class];
+    return;
+  }
+  ++(decision.verdict == Verdict::kDegrade ? degraded : accepted)[qos_class];
+  if (decision.own_place) ++own_place[qos_class];
+  for (const GiveBack& back : decision.give_back) given_back += static_cast<uint64_t>(back.places);
 }
 
 std::string metrics_text(const ClusterNumbers& numbers) {

@@ -31,7 +31,8 @@ struct ClusterNumbers {
   std::array<uint64_t, kNumPrefillReasons> prefills{};  // by PrefillReason
   uint64_t remote_prefills = 0, local_prefills = 0;
   std::map<std::string, std::array<uint64_t, kNumRejectReasons>> rejects = {};  // by class
-  std::map<std::string, uint64_t> accepted, degraded;                           // by class
+  std::map<std::string, uint64_t> accepted, degraded, other_model, own_place;   // by class
+  uint64_t given_back = 0;  // places that a class took back from those who had borrowed them
   std::array<uint64_t, kNumMigrationCauses> migrations{};
   uint64_t migration_limit_reached = 0;
   int64_t prefill_queue_depth = 0;

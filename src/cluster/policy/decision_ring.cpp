@@ -1,6 +1,7 @@
 #include "cluster/policy/decision_ring.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -25,7 +26,8 @@ Json json_of(const WorkerScore& score) {
 }
 
 std::string_view name_of(Verdict verdict) {
-  return verdict == Verdict::kAccept ? "accept" : verdict == Verdict::kDegrade ? "degrade" : "reject";
+  constexpr std::array<std::string_view, 4> kNames = {"accept", "degrade", "other_model", "reject"};
+  return kNames.at(static_cast<size_t>(verdict));
 }
 
 }  // namespace

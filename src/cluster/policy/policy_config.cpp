@@ -111,6 +111,7 @@ void read_class(TableReader& t, QosClass& c) {
   t.flag("may_borrow", c.may_borrow);
   t.flag("reject_early", c.reject_early);
   t.flag("degrade", c.degrade);
+  t.text("degrade_to", c.degrade_to);
   if (c.name.empty()) t.fail("name", "expected the name of the class");
 }
 
@@ -164,6 +165,7 @@ void read_qos(TableReader& t, QosConfig& c) {
   t.integer("degraded_output", c.degraded_output, 0, kManyTokens);
   t.number("degraded_slo_factor", c.degraded_slo_factor, 1, 1e3);
   t.flag("degrade_no_remote", c.degrade_no_remote);
+  t.text("degrade_to", c.degrade_to);
   t.tables<Quota>("quota", c.quotas, [](TableReader& w, Quota& quota) {
     w.text("tenant", quota.tenant);
     w.number("tokens_per_s", quota.tokens_per_s, 0, 1e12);

@@ -14,6 +14,7 @@ inline WorkerView ready_worker(uint64_t number, Role role) {
   w.descriptor.id = worker_id(number);
   w.descriptor.role = role;
   w.descriptor.state = WorkerState::kReady;
+  w.descriptor.model = "m";
   w.descriptor.max_sequences = 16;
   w.descriptor.max_context = 32'768;
   w.descriptor.kv = {.model = "m",

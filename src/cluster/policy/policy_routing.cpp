@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
 #include "base/format.h"
 
 namespace cheetah::cluster {
@@ -26,6 +27,8 @@ std::vector<WorkerId> excluded_of(const RouteQuestion& question) {
   const auto self = question.workers.find(question.self);
   if (self == question.workers.end() || !self->second.reachable() || contains(excluded, question.self))
     return excluded;
+  if (!question.client.model.empty() && self->second.descriptor.model != question.client.model)
+    return excluded;
   for (const auto& [id, worker] : question.workers)
     if (id != question.self && !contains(excluded, id)) excluded.push_back(id);
   return excluded;
@@ -40,16 +43,31 @@ double mean_rate(const KnownWorkers& workers) {
 
 }  // namespace
 
-PolicyRouting::PolicyRouting(PolicyConfig config, BlockNames block_names)
-    : block_names_(std::move(block_names)) {
+PolicyRouting::PolicyRouting(PolicyConfig config, BlockNames block_names, std::vector<ServedModel> models)
+    : block_names_(std::move(block_names)), models_(std::move(models)) {
   configure(std::move(config));
   numbers_.config_reloads = 0;
 }
 
 void PolicyRouting::configure(PolicyConfig config) {
+  const auto check = [this](const std::string& name) {
+    if (!name.empty() && std::ranges::find(models_, name, &ServedModel::name) == models_.end())
+      throw Error(format("degrade_to: the model '{}' is not served here", printable(name)));
+  };
+  check(config.qos.degrade_to);
+  for (const QosClass& qos_class : config.qos.classes) check(qos_class.degrade_to);
   config_ = std::move(config);
-  admission_.shares.reconfigure(config_.qos.classes, config_.qos.borrow_limit);
+  for (auto& [model, its] : admission_.models)
+    its.shares.reconfigure(config_.qos.classes, config_.qos.borrow_limit);
   ++numbers_.config_reloads;
+}
+
+std::string PolicyRouting::other_model_of(const ClientRequest& client) const {
+  if (!client.may_change_model || !client.degraded_from.empty()) return "";
+  const QosClass& qos_class = config_.qos.classes.at(static_cast<size_t>(class_index_of(client)));
+  const std::string& name = degrade_model_of(qos_class, config_.qos);
+  const auto served = std::ranges::find(models_, name, &ServedModel::name);
+  return served == models_.end() || served->model == client.model ? "" : served->model;
 }
 
 int PolicyRouting::class_index_of(const ClientRequest& client) const {
@@ -79,7 +97,9 @@ ClusterView PolicyRouting::view_of(const RouteQuestion& question) {
   const double tokens = static_cast<double>(question.queue_depth) * prompt_tokens_.value_or(0);
   view.prefill_queue = {.up = true, .depth = question.queue_depth, .tokens = static_cast<int64_t>(tokens)};
   view.transfer_bytes_per_s = mean_rate(question.workers);
-  view.prefill_breaker_open = admission_.prefill_breaker.state(question.now) == BreakerState::kOpen;
+  const auto its = admission_.models.find(question.client.model);
+  view.prefill_breaker_open = its != admission_.models.end() &&
+                              its->second.prefill_breaker.state(question.now) == BreakerState::kOpen;
   return view;
 }
 
@@ -89,10 +109,13 @@ RouteRequest PolicyRouting::request_of(const RouteQuestion& question) const {
   const QosClass& qos_class = config_.qos.classes.at(static_cast<size_t>(class_index_of(client)));
   RouteRequest request;
   request.key.uid = client.uid;
+  request.model = client.model;
   request.prompt_tokens = static_cast<int64_t>(wanted.prompt.size()) + question.generated;
   request.choices = std::max(1, std::max(wanted.n, wanted.best_of));
-  const auto usual = static_cast<int64_t>(
-      admission_.estimates.output_tokens.value_or(static_cast<double>(wanted.max_tokens)));
+  const auto its = admission_.models.find(client.model);
+  const Estimates estimates = its == admission_.models.end() ? Estimates{} : its->second.estimates;
+  const auto usual =
+      static_cast<int64_t>(estimates.output_tokens.value_or(static_cast<double>(wanted.max_tokens)));
   request.expected_output = std::min(wanted.max_tokens, std::max<int64_t>(1, usual));
   request.priority = qos_class.priority;
   request.ttft_slo_ms = qos_class.ttft_slo_ms;
@@ -114,7 +137,7 @@ void PolicyRouting::find_cached(const RouteQuestion& question, RouteRequest& req
     const int64_t page = std::max(1, worker.descriptor.kv.page_tokens);
     const auto [known, is_new] = by_page.try_emplace(page);
     if (is_new) {
-      const std::vector<uint64_t> names = block_names_(question.client.request, page);
+      const std::vector<uint64_t> names = block_names_(question.client, page);
       if (names.empty()) continue;
       // What requests of one application share is at the beginning: a few pages tell applications apart.
       if (request.prefix_hash == 0) request.prefix_hash = names[std::min<size_t>(names.size(), 4) - 1];
@@ -129,45 +152,67 @@ void PolicyRouting::learn_steps(const KnownWorkers& workers) {
   for (const auto& [id, known] : workers) {
     if (known.load.decode_step_us <= 0 || known.load_at <= std::exchange(learned_at_[id], known.load_at))
       continue;
-    admission_.estimates.steps.add(static_cast<double>(known.load.running), known.load.decode_step_us,
-                                   config_.qos.ema_alpha / static_cast<double>(workers.size()));
+    for (const std::string& model : {known.descriptor.model, std::string()})
+      if (const auto its = admission_.models.find(model); its != admission_.models.end())
+        its->second.estimates.steps.add(static_cast<double>(known.load.running), known.load.decode_step_us,
+                                        config_.qos.ema_alpha / static_cast<double>(workers.size()));
   }
+}
+
+RefusedRequest PolicyRouting::refused(const RouteQuestion& question, const AdmissionRequest& request,
+                                      const AdmissionDecision& decision) const {
+  return {.time_s = seconds(question.now - *first_question_),
+          .key = request.route.key,
+          .qos_class = decision.qos_class,
+          .prompt_tokens = request.route.prompt_tokens,
+          .decision = decision};
 }
 
 Admission PolicyRouting::admit(const RouteQuestion& question) {
   if (!first_question_) first_question_ = question.now;
   learn_steps(question.workers);
-  admission_.prefill_breaker.depth_is(static_cast<double>(question.queue_depth), question.now,
-                                      config_.qos.prefill_breaker);
   const ClientRequest& client = question.client;
+  state_of(client.model, config_.qos, admission_)
+      .prefill_breaker.depth_is(static_cast<double>(question.queue_depth), question.now,
+                                config_.qos.prefill_breaker);
   const AdmissionRequest request{.route = request_of(question),
                                  .tenant = client.tenant,
                                  .max_output = client.request.max_tokens,
-                                 .class_index = class_index_of(client)};
-  planner_.arrived(request.route.prompt_tokens, request.route.expected_output * request.route.choices);
+                                 .class_index = class_index_of(client),
+                                 .other_model = other_model_of(client),
+                                 .degraded_before = !client.degraded_from.empty()};
+  if (is_planned_for(client.model))
+    planner_.arrived(request.route.prompt_tokens, request.route.expected_output * request.route.choices);
   AdmissionDecision decision =
       cluster::admit(view_of(question), request, config_.qos, config_.routing, question.now, admission_);
   const QosClass& qos_class = config_.qos.classes.at(static_cast<size_t>(request.class_index));
   Admission answer;
-  if (qos_class.priority != 0) answer.engine_priority = -qos_class.priority;  // the engine's least goes first
+  // The engine's least goes first.
+  if (const int32_t urgency = urgency_of(decision, qos_class); urgency != 0)
+    answer.engine_priority = -urgency;
   // Nobody is there now; the router waits a moment for somebody before it gives up.
-  if (decision.reason == RejectReason::kNoWorker) return answer;
+  if (decision.verdict == Verdict::kReject && decision.reason == RejectReason::kNoWorker) return answer;
   numbers_.count(decision, decision.qos_class);
-  if (decision.verdict != Verdict::kAccept)
-    answer.why = line_of(RefusedRequest{.time_s = seconds(question.now - *first_question_),
-                                        .key = request.route.key,
-                                        .qos_class = decision.qos_class,
-                                        .prompt_tokens = request.route.prompt_tokens,
-                                        .decision = decision});
-  if (decision.verdict == Verdict::kReject) {
-    answer.kind = Admission::Kind::kReject;
-    answer.retry_after = Microseconds(static_cast<int64_t>(decision.retry_after_s * 1e6));
-    return answer;
-  }
-  if (decision.verdict == Verdict::kDegrade) {
-    answer.kind = Admission::Kind::kDegrade;
-    const int64_t cap = decision.degradation.max_output;
-    answer.max_tokens = cap > 0 ? cap : client.request.max_tokens;
+  if (decision.verdict != Verdict::kAccept) answer.why = line_of(refused(question, request, decision));
+  switch (decision.verdict) {
+    case Verdict::kReject:
+      answer.kind = Admission::Kind::kReject;
+      answer.retry_after = Microseconds(static_cast<int64_t>(decision.retry_after_s * 1e6));
+      answer.refusal = name_of(decision.reason);
+      answer.over_quota = http_status(decision.reason) == 429;
+      return answer;
+    case Verdict::kOtherModel:
+      answer.kind = Admission::Kind::kOtherModel;
+      answer.other_model = degrade_model_of(qos_class, config_.qos);
+      return answer;
+    case Verdict::kDegrade: {
+      answer.kind = Admission::Kind::kDegrade;
+      const int64_t cap = decision.degradation.max_output;
+      answer.max_tokens = cap > 0 ? cap : client.request.max_tokens;
+      break;
+    }
+    case Verdict::kAccept:
+      break;
   }
   admitted_[client.uid] = {
       .tenant = client.tenant, .qos_class = decision.qos_class, .decision = std::move(decision)};
@@ -177,19 +222,31 @@ Admission PolicyRouting::admit(const RouteQuestion& question) {
 void PolicyRouting::note_sent(WorkerId worker, const RouteRequest& request, Time now) {
   std::deque<Sent>& sent = sent_[worker];
   if (sent.size() >= kMaxSent) sent.pop_front();
-  sent.push_back({.at = now, .choices = request.choices, .tokens = effective_tokens(request, worker)});
+  sent.push_back({.uid = request.key.uid,
+                  .at = now,
+                  .choices = request.choices,
+                  .tokens = effective_tokens(request, worker)});
 }
 
 Placement PolicyRouting::route(const RouteQuestion& question) {
   if (!first_question_) first_question_ = question.now;
   const RouteRequest request = request_of(question);
-  const RouteDecision decision = cluster::route(view_of(question), request, config_.routing, memory_);
+  RouteMemory& memory = memory_[request.model];
+  ClusterView view = view_of(question);
+  RouteDecision decision = cluster::route(view, request, config_.routing, memory);
+  Breaker& breaker = state_of(request.model, config_.qos, admission_).prefill_breaker;
+  if (decision.prefill == PrefillMode::kRemote && !breaker.allow(question.now, config_.qos.prefill_breaker)) {
+    view.prefill_breaker_open = true;  // half open, and enough have been let through to try
+    decision = cluster::route(view, request, config_.routing, memory);
+  }
   Placement placement{
       .decode = decision.decode,
       .second = decision.race,
       .prefill = decision.prefill == PrefillMode::kRemote ? PrefillPlace::kElsewhere : PrefillPlace::kHere,
       .prefill_hint = decision.prefill_worker,
-      .effective_tokens = decision.effective_tokens};
+      .effective_tokens = decision.effective_tokens,
+      .worker_reason = std::string(name_of(decision.worker_reason)),
+      .prefill_reason = std::string(name_of(decision.prefill_reason))};
   numbers_.count(decision);
   const auto admitted = admitted_.find(question.client.uid);
   RoutedRequest routed{.time_s = seconds(question.now - *first_question_),
@@ -206,20 +263,26 @@ Placement PolicyRouting::route(const RouteQuestion& question) {
 }
 
 void PolicyRouting::observe(const Outcome& outcome, Time now) {
+  // One that ended between two reports is in neither.
+  for (auto& [worker, sent] : sent_)
+    std::erase_if(sent, [&](const Sent& one) { return one.uid == outcome.client.uid; });
   const auto found = admitted_.find(outcome.client.uid);
   const int64_t choices = std::max(1, outcome.client.request.n);
   const int64_t each = outcome.generated / choices;
-  if (outcome.completed) admission_.decode_breaker.succeeded(now, config_.qos.decode_breaker);
-  if (!outcome.completed && !outcome.cancelled && outcome.attempts == 0)
-    admission_.decode_breaker.failed(now, config_.qos.decode_breaker);
+  ModelState& its = state_of(outcome.client.model, config_.qos, admission_);
+  if (outcome.completed) its.decode_breaker.succeeded(now, config_.qos.decode_breaker);
+  if (outcome.failed) its.decode_breaker.failed(now, config_.qos.decode_breaker);
+  if (outcome.completed && outcome.prefill == PrefillPlace::kElsewhere)
+    outcome.fell_back ? its.prefill_breaker.failed(now, config_.qos.prefill_breaker)
+                      : its.prefill_breaker.succeeded(now, config_.qos.prefill_breaker);
   const double alpha = config_.qos.ema_alpha, ttft_ms = milliseconds(outcome.first_token);
   if (outcome.completed && each > 0) {
-    admission_.estimates.output_tokens.add(static_cast<double>(each), alpha);
+    its.estimates.output_tokens.add(static_cast<double>(each), alpha);
     const double tpot_ms =
         each > 1 ? milliseconds(outcome.total - outcome.first_token) / static_cast<double>(each - 1) : 0;
     const auto& classes = config_.qos.classes;
     const QosClass& qos_class = classes.at(static_cast<size_t>(class_index_of(outcome.client)));
-    memory_.worth.observe(
+    memory_[outcome.client.model].worth.observe(
         {.effective_tokens = outcome.effective_tokens,
          .way = outcome.prefill == PrefillPlace::kElsewhere ? Way::kDisaggregated : Way::kAggregated,
          .ttft_ms = ttft_ms,
@@ -240,23 +303,27 @@ void PolicyRouting::observe(const Outcome& outcome, Time now) {
 
 std::optional<Plan> PolicyRouting::plan(const KnownWorkers& workers, int64_t queue_depth, Time now) {
   const double tokens = static_cast<double>(queue_depth) * prompt_tokens_.value_or(0);
+  KnownWorkers planned;
+  for (const auto& [id, worker] : workers)
+    if (is_planned_for(worker.descriptor.model)) planned.emplace(id, worker);
+  const ModelState& its = state_of(models_.empty() ? "" : models_.front().model, config_.qos, admission_);
   const PlanQuestion question{
-      .workers = workers, .queue_depth = queue_depth, .queue_tokens = static_cast<int64_t>(tokens)};
-  std::optional<Plan> plan = planner_.plan(question, admission_.estimates, config_, now);
+      .workers = planned, .queue_depth = queue_depth, .queue_tokens = static_cast<int64_t>(tokens)};
+  std::optional<Plan> plan = planner_.plan(question, its.estimates, config_, now);
   if (!plan) return plan;
   numbers_.imbalance = plan->imbalance;
   numbers_.desired_prefill = plan->prefill.desired;
   numbers_.desired_decode = plan->decode.desired;
   numbers_.prefill_queue_depth = queue_depth;
-  numbers_.prefill_breaker = admission_.prefill_breaker.state(now);
-  numbers_.decode_breaker = admission_.decode_breaker.state(now);
+  numbers_.prefill_breaker = its.prefill_breaker.state(now);
+  numbers_.decode_breaker = its.decode_breaker.state(now);
   if (plan->flip) ++(plan->flip->to == Role::kPrefill ? numbers_.flips_to_prefill : numbers_.flips_to_decode);
   return plan;
 }
 
 void PolicyRouting::forget(WorkerId worker) {
   kv_index_.remove(worker);
-  memory_.forget(worker);
+  for (auto& [model, memory] : memory_) memory.forget(worker);
   sent_.erase(worker);
   learned_at_.erase(worker);
 }
@@ -272,10 +339,11 @@ void PolicyRouting::learn(WorkerId from, const KvEvents& events) {
 
 std::string PolicyRouting::worth_text() const {
   std::string text;
-  for (int i = 0; i < kWorthBuckets; ++i) {
-    const auto& ways = memory_.worth.bucket(i).ways;
-    if (ways[0].samples + ways[1].samples > 0) text += memory_.worth.why(i) + "\n";
-  }
+  for (const auto& [model, memory] : memory_)
+    for (int i = 0; i < kWorthBuckets; ++i) {
+      const auto& ways = memory.worth.bucket(i).ways;
+      if (ways[0].samples + ways[1].samples > 0) text += memory.worth.why(i) + "\n";
+    }
   return text;
 }
 

@@ -22,9 +22,15 @@ namespace cheetah::cluster {
 class PolicyRouting : public Routing {
  public:
   // The names under which the workers' prefix caches hold a request's whole pages (engine's chain_hashes).
-  using BlockNames = std::function<std::vector<uint64_t>(const GenerationRequest&, int64_t page_tokens)>;
+  using BlockNames = std::function<std::vector<uint64_t>(const ClientRequest&, int64_t page_tokens)>;
+  // A model that clients may ask for: what they call it, and WorkerDescriptor::model. The first is the one
+  // that is planned for; roles of workers of others stay as they are.
+  struct ServedModel {
+    std::string name, model;
+  };
 
-  explicit PolicyRouting(PolicyConfig config, BlockNames block_names = nullptr);
+  explicit PolicyRouting(PolicyConfig config, BlockNames block_names = nullptr,
+                         std::vector<ServedModel> models = {});
 
   Admission admit(const RouteQuestion& question) override;
   Placement route(const RouteQuestion& question) override;
@@ -36,8 +42,10 @@ class PolicyRouting : public Routing {
   // flip.
   std::optional<Plan> plan(const KnownWorkers& workers, int64_t queue_depth, Time now);
 
-  // Takes effect with the next request; what is in use stays in use.
+  // Takes effect with the next request; what is in use stays in use. Throws Error where it names a model that
+  // is not served, and changes nothing.
   void configure(PolicyConfig config);
+  void count_refused_config() { ++numbers_.config_reload_failures; }
   const PolicyConfig& config() const { return config_; }
 
   const ClusterNumbers& numbers() const { return numbers_; }
@@ -48,6 +56,7 @@ class PolicyRouting : public Routing {
 
  private:
   struct Sent {
+    RequestUid uid{};
     Time at{};
     int64_t choices = 0, tokens = 0;
   };
@@ -59,13 +68,20 @@ class PolicyRouting : public Routing {
   RouteRequest request_of(const RouteQuestion& question) const;
   void find_cached(const RouteQuestion& question, RouteRequest& request) const;
   void learn_steps(const KnownWorkers& workers);
+  std::string other_model_of(const ClientRequest& client) const;  // "": none
+  bool is_planned_for(const std::string& model) const {
+    return models_.empty() || model == models_.front().model;
+  }
+  RefusedRequest refused(const RouteQuestion& question, const AdmissionRequest& request,
+                         const AdmissionDecision& decision) const;
   int class_index_of(const ClientRequest& client) const;
   void note_sent(WorkerId worker, const RouteRequest& request, Time now);
 
   PolicyConfig config_;
   BlockNames block_names_;
+  std::vector<ServedModel> models_;
   AdmissionState admission_;
-  RouteMemory memory_;
+  std::map<std::string, RouteMemory> memory_;  // by model
   KvIndex kv_index_;
   DecisionRing decisions_;
   ClusterNumbers numbers_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "cluster/core/router_core.h"
 #include "cluster/policy/policy_fixture.h"
 
@@ -19,7 +20,8 @@ KnownWorker known(uint64_t number, Role role) {
 }
 
 // Pages named by their end, size and first token: enough for an index.
-std::vector<uint64_t> names_of(const GenerationRequest& request, int64_t page_tokens = 16) {
+std::vector<uint64_t> names_of(const ClientRequest& client, int64_t page_tokens = 16) {
+  const GenerationRequest& request = client.request;
   std::vector<uint64_t> names;
   for (int64_t end = page_tokens; end <= std::ssize(request.prompt); end += page_tokens)
     names.push_back(static_cast<uint64_t>(1'000'000 * page_tokens + 1000 * end + request.prompt[0]));
@@ -55,7 +57,7 @@ TEST_F(PolicyRoutingTest, KnowsPagesOfEverySizeByTheirOwnNames) {
   PolicyRouting routing(config, names_of);
   workers[worker_id(2)].descriptor.kv.page_tokens = 64;
   KvEvents events{.worker = worker_id(2)};
-  for (const uint64_t name : names_of(client.request, 64))
+  for (const uint64_t name : names_of(client, 64))
     events.changes.push_back({.kind = CacheChange::Kind::kStored, .block = name});
   routing.learn(worker_id(2), events);
   EXPECT_EQ(routing.route(question()).decode, worker_id(2));
@@ -64,7 +66,7 @@ TEST_F(PolicyRoutingTest, KnowsPagesOfEverySizeByTheirOwnNames) {
 TEST_F(PolicyRoutingTest, PrefersTheWorkerThatSaysItHoldsThePrompt) {
   PolicyRouting routing(config, names_of);
   KvEvents events{.worker = worker_id(2)};
-  for (const uint64_t name : names_of(client.request))
+  for (const uint64_t name : names_of(client))
     events.changes.push_back({.kind = CacheChange::Kind::kStored, .block = name});
   routing.learn(worker_id(2), events);
   EXPECT_EQ(routing.admit(question()).kind, Admission::Kind::kAccept);
@@ -101,7 +103,7 @@ TEST_F(PolicyRoutingTest, PlacesAndQuotaComeBackWhenARequestEnds) {
   config.qos.quotas = {{.tenant = "*", .tokens_per_s = 1, .burst_tokens = 352 + 340}};
   PolicyRouting routing(config);
   EXPECT_EQ(routing.admit(question()).kind, Admission::Kind::kAccept);
-  EXPECT_EQ(routing.admission().shares.total_in_use(), 1);
+  EXPECT_EQ(routing.admission().models.at("").shares.total_in_use(), 1);
   ClientRequest second = client;
   second.uid = static_cast<RequestUid>(8);
   const RouteQuestion other{.client = second, .workers = workers, .now = now};
@@ -110,7 +112,7 @@ TEST_F(PolicyRoutingTest, PlacesAndQuotaComeBackWhenARequestEnds) {
   EXPECT_GE(refused.retry_after, std::chrono::seconds(1));
   EXPECT_NE(refused.why.find("why=quota"), std::string::npos) << refused.why;
   routing.observe(done(20), now);  // twelve tokens fewer than it paid for
-  EXPECT_EQ(routing.admission().shares.total_in_use(), 0);
+  EXPECT_EQ(routing.admission().models.at("").shares.total_in_use(), 0);
   EXPECT_EQ(routing.admit(other).kind, Admission::Kind::kAccept);
 }
 
@@ -120,10 +122,68 @@ TEST_F(PolicyRoutingTest, LearnsFromWhatItObserves) {
   routing.route(question());
   routing.observe(done(), now);
   // Predicted: 320 tokens at 100 us and a step of 10 ms; it took 84 ms.
-  EXPECT_NEAR(routing.admission().ttft_ratios.at("default").value_or(0), 2, 1e-9);
-  EXPECT_EQ(routing.admission().estimates.output_tokens.value_or(0), 32);
+  EXPECT_NEAR(routing.admission().models.at("").ttft_ratios.at("default").value_or(0), 2, 1e-9);
+  EXPECT_EQ(routing.admission().models.at("").estimates.output_tokens.value_or(0), 32);
   EXPECT_NE(routing.worth_text().find("256 to 1023 tokens: aggregated 84.0 ms"), std::string::npos)
       << routing.worth_text();
+}
+
+TEST_F(PolicyRoutingTest, ARequestGoesToAWorkerOfItsModel) {
+  workers[worker_id(1)].descriptor.model = "large";
+  workers[worker_id(2)].descriptor.model = "small";
+  PolicyRouting routing(config, nullptr, {{"big", "large"}, {"little", "small"}});
+  for (const auto& [model, id] : {std::pair("large", 1), std::pair("small", 2)}) {
+    client.model = model;
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(routing.route(question()).decode, worker_id(static_cast<uint64_t>(id)));
+  }
+  client.model = "another";
+  EXPECT_FALSE(routing.route(question()).decode);
+}
+
+TEST_F(PolicyRoutingTest, ABusyModelGivesWayToTheOneItsClassNames) {
+  workers[worker_id(1)].descriptor.model = "large";
+  workers[worker_id(2)].descriptor.model = "small";
+  client.model = "large";
+  config.qos.classes = {{.name = "default", .reject_early = true, .degrade_to = "little"}};
+  PolicyRouting routing(config, nullptr, {{"big", "large"}, {"little", "small"}});
+  workers[worker_id(1)].load.prefill_tokens = 100'000;
+  EXPECT_EQ(routing.admit(question()).kind, Admission::Kind::kReject) << "whoever asks cannot do it again";
+  client.may_change_model = true;
+  const Admission sent_on = routing.admit(question());
+  EXPECT_EQ(sent_on.kind, Admission::Kind::kOtherModel);
+  EXPECT_EQ(sent_on.other_model, "little");
+  client.model = "small";
+  client.degraded_from = "big";
+  EXPECT_EQ(routing.admit(question()).kind, Admission::Kind::kDegrade);
+  EXPECT_EQ(routing.numbers().other_model.at("default"), 1u);
+  EXPECT_EQ(routing.numbers().degraded.at("default"), 1u);
+  config.qos.classes[0].degrade_to = "unheard of";
+  EXPECT_THROW(routing.configure(config), Error);
+  EXPECT_EQ(routing.config().qos.classes[0].degrade_to, "little");
+}
+
+TEST_F(PolicyRoutingTest, PromptsThatCannotBeComputedElsewhereOpenTheBreaker) {
+  config.qos.prefill_breaker.failures = 2;
+  config.routing.offload_policy = OffloadPolicy::kAlways;
+  workers[worker_id(3)] = known(3, Role::kPrefill);
+  PolicyRouting routing(config);
+  Outcome outcome = done();
+  outcome.prefill = PrefillPlace::kElsewhere;
+  outcome.fell_back = true;
+  EXPECT_EQ(routing.route(question()).prefill, PrefillPlace::kElsewhere);
+  for (int i = 0; i < 2; ++i) routing.observe(outcome, now);
+  const Placement here = routing.route(question());
+  EXPECT_EQ(here.prefill, PrefillPlace::kHere);
+  EXPECT_EQ(here.prefill_reason, "breaker_open");
+  now += milliseconds(config.qos.prefill_breaker.open_ms + 1);
+  for (auto& [id, worker] : workers) worker.load_at = worker.heard_at = now;
+  int tried = 0;
+  for (int i = 0; i < 10; ++i) tried += routing.route(question()).prefill == PrefillPlace::kElsewhere;
+  EXPECT_EQ(tried, config.qos.prefill_breaker.probes) << "half open: a few try";
+  outcome.fell_back = false;
+  for (int i = 0; i < 3; ++i) routing.observe(outcome, now);
+  EXPECT_EQ(routing.route(question()).prefill, PrefillPlace::kElsewhere);
 }
 
 TEST_F(PolicyRoutingTest, NewSettingsTakeEffectWithTheNextRequest) {
@@ -131,7 +191,7 @@ TEST_F(PolicyRoutingTest, NewSettingsTakeEffectWithTheNextRequest) {
   config.qos.classes = {{.name = "gold", .reserved = 0.5, .priority = 7}, {.name = "default"}};
   routing.configure(config);
   client.qos_class = "gold";
-  EXPECT_EQ(routing.admit(question()).engine_priority, -7);
+  EXPECT_EQ(routing.admit(question()).engine_priority, -7 - kOwnPlaceLevels);
   client.qos_class = "unheard of";
   client.uid = static_cast<RequestUid>(9);
   EXPECT_EQ(routing.admit(question()).engine_priority, std::nullopt);

@@ -14,8 +14,9 @@ struct QosClass {
   double ttft_slo_ms = 500;
   double tpot_slo_ms = 50;
   bool may_borrow = true;
-  bool reject_early = true;  // false: waits, whatever is predicted
-  bool degrade = false;      // rather a shorter answer than a refusal
+  bool reject_early = true;     // false: waits, whatever is predicted
+  bool degrade = false;         // rather a shorter answer than a refusal
+  std::string degrade_to = {};  // rather this model's answer than a refusal or a late one; "": as asked for
 
   bool operator==(const QosClass&) const = default;
 };
@@ -63,6 +64,7 @@ struct QosConfig {
   int64_t degraded_output = 200;     // tokens
   double degraded_slo_factor = 2.0;  // a degraded request must be predicted within this times its targets
   bool degrade_no_remote = true;
+  std::string degrade_to = {};     // of the classes with `degrade` that name no model themselves
   std::vector<Quota> quotas = {};  // tenant "*": everyone without an own one
   int64_t max_tenants = 10'000;    // whose buckets are remembered
   BreakerConfig prefill_breaker{.max_depth = 64};

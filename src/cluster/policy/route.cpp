@@ -36,7 +36,7 @@ Ineligible why_not(const WorkerView& worker, const RouteRequest& request, const 
   if (d.state != WorkerState::kReady) return Ineligible::kNotReady;
   if (!worker.reachable) return Ineligible::kUnreachable;
   if (worker.load_age > std::chrono::milliseconds(config.silent_after_ms)) return Ineligible::kSilent;
-  if (!request.model.empty() && d.kv.model != request.model) return Ineligible::kOtherModel;
+  if (!request.model.empty() && d.model != request.model) return Ineligible::kOtherModel;
   if (d.max_context > 0 && request.prompt_tokens >= d.max_context) return Ineligible::kContextTooShort;
   if (!serves_decode(d.role)) return Ineligible::kWrongRole;
   if (std::ranges::find(request.excluded, d.id) != request.excluded.end()) return Ineligible::kExcluded;

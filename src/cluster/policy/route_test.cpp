@@ -177,7 +177,7 @@ rc::Gen<WorkerView> any_worker(uint64_t number) {
     WorkerView w = ready_worker(number, static_cast<Role>(*rc::gen::inRange(0, 4)));
     w.descriptor.state = static_cast<WorkerState>(*rc::gen::inRange(0, 3));
     w.reachable = *rc::gen::inRange(0, 4) != 0;
-    w.descriptor.kv.model = *rc::gen::inRange(0, 5) == 0 ? "other" : "m";
+    w.descriptor.model = *rc::gen::inRange(0, 5) == 0 ? "other" : "m";
     w.descriptor.max_context = *rc::gen::element<int64_t>(128, 4096);
     w.load_age = std::chrono::milliseconds(*rc::gen::inRange(0, 15'000));
     w.load.running = *rc::gen::inRange(0, 40);
@@ -215,7 +215,7 @@ TEST(Route, NeverChoosesAWorkerThatCannotServe) {
     bool possible = false;
     for (const WorkerView& w : view.workers) {
       const bool can = w.descriptor.state == WorkerState::kReady && w.reachable &&
-                       w.load_age <= std::chrono::seconds(10) && w.descriptor.kv.model == "m" &&
+                       w.load_age <= std::chrono::seconds(10) && w.descriptor.model == "m" &&
                        w.descriptor.max_context > request.prompt_tokens;
       const bool decodes = can && (w.descriptor.role == Role::kDecode || w.descriptor.role == Role::kBoth);
       possible = possible || decodes;

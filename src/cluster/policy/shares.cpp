@@ -16,7 +16,7 @@ void Shares::reconfigure(const std::vector<QosClass>& classes, double borrow_lim
   for (const QosClass& c : classes) {
     Share share{.name = c.name, .fraction = c.reserved, .priority = c.priority, .may_borrow = c.may_borrow};
     const auto old = std::ranges::find(shares_, c.name, &Share::name);
-    if (old != shares_.end()) share.in_use = old->in_use;
+    if (old != shares_.end()) share.in_use = old->in_use, share.recalled = old->recalled;
     shares.push_back(std::move(share));
   }
   shares_ = std::move(shares);

@@ -45,7 +45,7 @@ struct KvMatch {
 
 struct RouteRequest {
   RequestKey key = {};
-  std::string model = {};  // digest the pages must have; "": any
+  std::string model = {};  // WorkerDescriptor::model; "": any
   int64_t prompt_tokens = 0;
   int64_t expected_output = 0;  // tokens a choice; the request's limit where nothing better is known
   int64_t choices = 1;

@@ -45,6 +45,7 @@ struct Delivery {
 };
 
 struct JobQueueConfig {
+  std::string name{};  // among those of the cluster; letters and digits, may be empty
   std::chrono::milliseconds visibility{10'000};    // a job not acknowledged for so long is delivered again
   std::chrono::milliseconds max_age{120'000};      // then it is dropped, done or not
   std::chrono::milliseconds dedup_window{60'000};  // at most max_age

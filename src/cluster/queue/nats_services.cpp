@@ -10,8 +10,8 @@ bool nats_is_built_in() { return true; }
 QueueServices connect_nats(const std::vector<ServiceHost>& hosts, const ServiceLogin& login,
                            const std::string& cluster, const JobQueueConfig& config) {
   const auto link = std::make_shared<NatsLink>(hosts, login, "cheetah " + cluster);
-  return {std::make_unique<NatsJobQueue>(link, cluster, config),
-          std::make_unique<NatsEventBus>(link, cluster)};
+  const std::string queue = config.name.empty() ? cluster : cluster + "-" + config.name;
+  return {std::make_unique<NatsJobQueue>(link, queue, config), std::make_unique<NatsEventBus>(link, cluster)};
 }
 
 }  // namespace cheetah::cluster

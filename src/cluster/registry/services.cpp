@@ -12,8 +12,9 @@
 namespace cheetah::cluster {
 namespace {
 
-JobQueueConfig queue_config(const ClusterUrl& url) {
+JobQueueConfig queue_config(const ClusterUrl& url, const std::string& name) {
   JobQueueConfig config;
+  config.name = name;
   config.visibility = std::chrono::seconds(url.visibility_s);
   config.replicas = url.queue_replicas;
   config.max_age = std::max(config.max_age, 4 * config.visibility);
@@ -32,11 +33,12 @@ std::unique_ptr<Registry> connect_registry(const ClusterUrl& url) {
 
 }  // namespace
 
-Services connect_services(const ClusterUrl& url, std::shared_ptr<InProcessServices> shared) {
+Services connect_services(const ClusterUrl& url, std::shared_ptr<InProcessServices> shared,
+                          const std::string& queue) {
   if (url.kind == ClusterUrl::Kind::kInProcess) {
     CHEETAH_ASSERT(shared != nullptr, "the nodes of one process share their services");
     return {std::make_unique<InProcessRegistry>(shared->registry),
-            std::make_unique<InProcessJobQueue>(shared->jobs),
+            std::make_unique<InProcessJobQueue>(shared->jobs_of(queue)),
             std::make_unique<InProcessEventBus>(shared->events)};
   }
   std::unique_ptr<Registry> registry = connect_registry(url);
@@ -45,8 +47,8 @@ Services connect_services(const ClusterUrl& url, std::shared_ptr<InProcessServic
     return {std::move(registry), std::make_unique<AbsentJobQueue>(why),
             std::make_unique<AbsentEventBus>(why)};
   }
-  QueueServices queue = connect_nats(url.nats, url.nats_login, url.cluster, queue_config(url));
-  return {std::move(registry), std::move(queue.jobs), std::move(queue.events)};
+  QueueServices nats = connect_nats(url.nats, url.nats_login, url.cluster, queue_config(url, queue));
+  return {std::move(registry), std::move(nats.jobs), std::move(nats.events)};
 }
 
 }  // namespace cheetah::cluster

@@ -69,7 +69,9 @@ struct Services {
 };
 
 // Returns at once, whether the services can be reached or not. Throws Error for files that cannot be used and
-// for services this binary was built without. `shared` is needed for kInProcess.
-Services connect_services(const ClusterUrl& url, std::shared_ptr<InProcessServices> shared = nullptr);
+// for services this binary was built without. `queue`: jobs under one name reach those who connected with the
+// same. `shared` is needed for kInProcess.
+Services connect_services(const ClusterUrl& url, std::shared_ptr<InProcessServices> shared = nullptr,
+                          const std::string& queue = "");
 
 }  // namespace cheetah::cluster

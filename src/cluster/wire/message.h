@@ -87,6 +87,7 @@ struct Waterfall {
   Microseconds computed{};    // since the request came: the prompt had been computed elsewhere
   int64_t slabs_hidden = 0;   // posted while the prompt was still being computed
   std::vector<SlabTimes> slabs{};
+  std::string fallback{};  // why the decode worker computed a prompt that another should have; "": it did not
 
   bool operator==(const Waterfall&) const = default;
 };

@@ -41,6 +41,8 @@ void fields(A& a, M& m) {
   a.number(m.port);
   a.text(m.transfer);
   fields(a, m.kv);
+  a.text(m.model);
+  a.text(m.model_name);
   a.between(m.max_sequences, int64_t{0}, kMaxCount);
   a.between(m.num_pages, int64_t{0}, kMaxCount);
   a.between(m.max_context, int64_t{0}, kMaxCount);
@@ -77,6 +79,7 @@ void fields(A& a, M& m) {
   a.span(m.computed);
   a.between(m.slabs_hidden, int64_t{0}, kMaxCount);
   a.list(m.slabs, kMaxSlabTimes, 40, [&](auto& slab) { fields(a, slab); });
+  a.text(m.fallback);
 }
 
 template <class A, Like<Hello> M>

@@ -28,11 +28,14 @@ std::string cluster_json(const ClusterTimes& times) {
         milliseconds(slab.landed), milliseconds(slab.imported));
   return format(
       R"(,"cluster":{{"queue_ms":{:.3f},"prefill_ms":{:.3f},"transfer_ms":{:.3f},"decode_ms":{:.3f},)"
-      R"("remote_tokens":{},"attempts":{},"prefill_worker":{},"decode_worker":{},)"
+      R"("remote_tokens":{},"attempts":{},"prefill_worker":{},"decode_worker":{},"worker_reason":{},)"
+      R"("prefill_reason":{},"fallback":{},"degraded":{},)"
       R"("computed_ms":{:.3f},"slabs_hidden":{},"slabs":[{}]}})",
       milliseconds(times.queued), milliseconds(times.prefill), milliseconds(times.transfer),
       milliseconds(times.decode), times.remote_tokens, times.attempts, json_string(times.prefill_worker),
-      json_string(times.decode_worker), milliseconds(times.computed), times.slabs_hidden, slabs);
+      json_string(times.decode_worker), json_string(times.worker_reason), json_string(times.prefill_reason),
+      json_string(times.fallback), json_string(times.degraded), milliseconds(times.computed),
+      times.slabs_hidden, slabs);
 }
 
 // A special token has a name but adds nothing to the text: its bytes are null.
@@ -148,6 +151,8 @@ ApiError generation_error(const GenerationEvent& event) {
       return {.status = 400, .message = event.error, .code = "invalid_value"};
     case ErrorKind::kQueueFull:
       return {.status = 503, .message = event.error, .code = "overloaded"};
+    case ErrorKind::kQuota:
+      return {.status = 429, .message = event.error, .code = "quota_exceeded"};
     case ErrorKind::kDraining:
       return {.status = 503, .message = event.error, .code = "draining"};
     default:

@@ -1,5 +1,8 @@
 #pragma once
 // The situations a cluster must stand, as scenarios of the throughput simulation. All numbers are simulated.
+#include <string>
+#include <vector>
+
 #include "cluster/policy/simulation/traffic.h"
 
 namespace cheetah::cluster::throughput {
@@ -10,7 +13,19 @@ Scenario overload(double times, bool admission);
 // capacity.
 constexpr int kPremium = 0, kFree = 1;
 Scenario free_tier_flood(double flood);
-// Long prompts with short answers, then the reverse; roles fixed or moving with the traffic.
-Scenario traffic_shift(int num_prefill, int num_decode, bool flip_roles);
+// Without classes: everybody is as urgent and nobody is refused.
+Scenario without_classes(Scenario flooded);
+
+// How the mix of prompts and answers changes. The first shape, long prompts with short answers and then the
+// reverse, is the one that the settings were chosen with.
+struct ShiftShape {
+  std::string name;
+  double end_s = 0;
+  std::vector<Stream> streams;
+};
+std::vector<ShiftShape> shift_shapes();
+constexpr int kShiftWorkers = 6;
+// Roles fixed or moving with the traffic.
+Scenario traffic_shift(const ShiftShape& shape, int num_prefill, bool flip_roles);
 
 }  // namespace cheetah::cluster::throughput

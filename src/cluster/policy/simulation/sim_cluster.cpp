@@ -24,7 +24,7 @@ bool more_urgent(const Work& a, const Work& b) {
 }  // namespace
 
 SimCluster::SimCluster(const Scenario& scenario) : scenario_(scenario) {
-  admission_.shares.reconfigure(scenario.policy.qos.classes, scenario.policy.qos.borrow_limit);
+  admission_.models[""].shares.reconfigure(scenario.policy.qos.classes, scenario.policy.qos.borrow_limit);
   const int total = scenario.num_prefill + scenario.num_decode;
   for (int i = 0; i < total; ++i) {
     const Role role = i < scenario.num_prefill ? Role::kPrefill : Role::kDecode;
@@ -75,6 +75,7 @@ Report SimCluster::run() {
     handle(event);
   }
   report_.end_s = scenario_.end_s;
+  for (const SimWorker& worker : workers_) report_.preempted += worker.preempted();
   return std::move(report_);
 }
 
@@ -138,7 +139,7 @@ void SimCluster::send(size_t index, const RouteDecision& decision) {
   Request& request = requests_[index];
   request.decode = index_of(*decision.decode);
   Work work{.request = index,
-            .priority = class_of(request).priority,
+            .priority = urgency_of(request.admission, class_of(request)),
             .order = next_order_++,
             .prompt = request.prompt,
             .prompt_left = request.prompt,
@@ -200,7 +201,7 @@ void SimCluster::on_pages_there(size_t index) {
   const Request& request = requests_[index];
   --expected_[request.decode];
   workers_[request.decode].add_ready({.request = index,
-                                      .priority = class_of(request).priority,
+                                      .priority = urgency_of(request.admission, class_of(request)),
                                       .order = next_order_++,
                                       .prompt = request.prompt,
                                       .output_left = request.output,
@@ -235,7 +236,8 @@ void SimCluster::report_loads() {
     view.descriptor.state = workers_[i].state;
     view.sent_choices = view.sent_prefill_tokens = 0;
     if (view.load.decode_step_us > 0)
-      admission_.estimates.steps.add(static_cast<double>(view.load.running), view.load.decode_step_us, 0.01);
+      admission_.models[""].estimates.steps.add(static_cast<double>(view.load.running),
+                                                view.load.decode_step_us, 0.01);
     settle(i);
   }
   at(now_ms_ + kReportMs, What::kReport, 0);

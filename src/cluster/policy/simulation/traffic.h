@@ -45,7 +45,8 @@ struct Flip {
 };
 
 struct Report {
-  int64_t offered = 0, accepted = 0, rejected = 0, degraded = 0, in_time = 0, remote_prefills = 0;
+  int64_t offered = 0, accepted = 0, rejected = 0, degraded = 0, in_time = 0, remote_prefills = 0,
+          preempted = 0;
   double end_s = 0;
   std::vector<Finished> finished = {};
   std::vector<Flip> flips = {};
