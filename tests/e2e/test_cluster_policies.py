@@ -346,7 +346,7 @@ class PoliciesTest(unittest.TestCase):
             connection.request("GET", "/metrics")
             text = connection.getresponse().read().decode()
             connection.close()
-            self.assertGreaterEqual(float(re.search(r"^vllm:num_preemptions_total(?:\{.*\})? (\S+)", text, re.M)[1]), 3)
+            self.assertGreaterEqual(float(re.search(r"^vllm:num_preemptions_total(?:\{.*\})? (\S+)", text, re.M)[1]), 1)
 
 
 if __name__ == "__main__":
