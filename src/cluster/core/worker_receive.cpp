@@ -25,7 +25,8 @@ std::optional<WorkerId> WorkerCore::State::prefill_peer(WorkerId hint) const {
     const Role role = peer.descriptor.role;
     if (!peer.linked || peer.descriptor.state != WorkerState::kReady || id == self.id) continue;
     if (role != Role::kPrefill && role != Role::kBoth) continue;
-    if (peer.descriptor.kv.model != self.kv.model) continue;  // its pages are of no use here
+    const std::string& model = peer.descriptor.kv.model;
+    if (!model.empty() && model != self.kv.model) continue;  // its pages are of no use here
     if (id == hint) return id;
     if (best && peer.load.prefill_tokens >= least) continue;
     best = id;
