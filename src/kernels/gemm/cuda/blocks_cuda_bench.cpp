@@ -1,5 +1,5 @@
 // blocks_cuda_bench [TYPE ...]: every variant of the four products of a layer of random:llama-8b with W in
-// blocks. W is random and never in the cache; medians of five runs of
+// blocks, and of experts as gpt-oss-20b has them. W is random and never in the cache; medians of five runs of
 // ten launches. A line: microseconds of each product, those of 32 layers, and the rate at which W as stored
 // was read.
 #include <algorithm>
@@ -34,6 +34,9 @@ class Bench {
                 "variant", "qkv", "o", "gate up", "down", "32 layers", "GB/s");
     for (const int64_t m : {1, 2, 4, 8, 16, 32, 64, 128, 256})
       for (const auto& variant : gemm_variants<Bf16, Bf16>().subspan(1)) line(dtype, m, variant);
+    std::printf("%-6s %4s %-22s %9s %9s %6s\n", "", "m", "32 experts, 4 a token", "5760x2880", "2880x2880",
+                "GB/s");
+    for (const int64_t m : {1, 8, 64, 512}) experts(dtype, m);
   }
 
  private:
@@ -78,6 +81,64 @@ class Bench {
     }
     std::printf("%6s %4ld %-16s %7.1f %7.1f %7.1f %7.1f %9.0f %6.0f\n", "", static_cast<long>(m),
                 variant.name, us[0], us[1], us[2], us[3], 32 * sum, static_cast<double>(bytes) / sum * 1e-3);
+  }
+  // Token i goes to four experts from i * 5 on: each has as many rows as another.
+  void experts(DType dtype, int64_t m) {
+    constexpr int64_t kCount = 32, kEach = 4, kCols = 2880;
+    if (kCols % traits_of(dtype).block_elements != 0) return;
+    std::vector<int32_t> counts(kCount), offsets = {0};
+    for (int64_t i = 0; i < m * kEach; ++i)
+      ++counts[static_cast<size_t>((i / kEach * 5 + i % kEach) % kCount)];
+    int64_t used = 0;
+    for (const int32_t count : counts) {
+      offsets.push_back(offsets.back() + count);
+      used += count > 0;
+    }
+    const DeviceBuffer device_offsets = upload(offsets);
+    for (const auto& variant : grouped_gemm_variants<Bf16, Bf16>()) {
+      double us[2] = {}, bytes = 0;
+      for (const int64_t i : {0, 1}) {
+        const int64_t n = i == 0 ? 5760 : 2880, w_bytes = (n * row_bytes(dtype, kCols) + 15) / 16 * 16;
+        std::vector<WeightMatrix> matrices;
+        std::vector<const std::byte*> data;
+        for (int64_t e = 0; e < kCount; ++e) {
+          data.push_back(w_.data() + e * w_bytes);
+          matrices.push_back({.dtype = dtype, .rows = n, .cols = kCols, .data = data.back()});
+        }
+        const std::vector<TensorMap> maps = grouped_weight_maps(matrices, device_);
+        const DeviceBuffer device_data = upload(data), device_maps = upload(maps);
+        const GroupedGemmArgs<Bf16, Bf16> args{
+            .x = x_.as<Bf16>(),
+            .x_stride = kCols,
+            .rows = m * kEach,
+            .w = {.dtype = dtype,
+                  .count = kCount,
+                  .rows = n,
+                  .cols = kCols,
+                  .data = device_data.as<const std::byte*>(),
+                  .maps = maps.empty() ? nullptr : device_maps.as<TensorMap>()},
+            .offsets = device_offsets.as<int32_t>(),
+            .y = y_.as<Bf16>(),
+            .y_stride = n};
+        if (!variant.fits(args, device_)) {
+          us[0] = 0;
+          break;
+        }
+        us[i] = median_us([&] { variant.run(args, stream_); });
+        bytes += static_cast<double>(used * w_bytes);
+      }
+      if (us[0] > 0)
+        std::printf("%6s %4ld %-22s %9.1f %9.1f %6.0f\n", "", static_cast<long>(m), variant.name, us[0],
+                    us[1], bytes / (us[0] + us[1]) * 1e-3);
+    }
+  }
+  template <class Item>
+  DeviceBuffer upload(const std::vector<Item>& items) {
+    const auto bytes = static_cast<int64_t>(items.size() * sizeof(Item));
+    DeviceBuffer buffer = memory_.allocate(ArenaKind::kWorkspace, std::max<int64_t>(bytes, 16), stream_);
+    copy_to_device(buffer.data(), items.data(), bytes, stream_);
+    stream_.wait();
+    return buffer;
   }
   double median_us(const std::function<void()>& work) {
     constexpr int kLaunches = 10, kRuns = 5;

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "kernels/gemm/cuda/hopper.h"
+#include "kernels/gemm/cuda/hopper_packed.h"
 #include "kernels/gemm/cuda/portable.h"
 #include "kernels/gemm/cuda/variants.h"
 
@@ -55,6 +56,13 @@ void run_grouped(const BfGrouped& args, Stream& stream) {
     hopper_grouped_skinny(product, stream);
 }
 
+bool fits_packed_experts(const BfGrouped& args, const DeviceInfo& device) {
+  return hopper_packed_experts_fit(grouped_args(args), device);
+}
+void run_packed_experts(const BfGrouped& args, Stream& stream) {
+  hopper_packed_experts(grouped_args(args), stream);
+}
+
 template <class X, class Y>
 constexpr GroupedGemmVariant<X, Y> kPortableGrouped = {"portable", always<GroupedGemmArgs<X, Y>>,
                                                        grouped_gemm_portable<X, Y>};
@@ -64,6 +72,7 @@ template <>
 constexpr std::array kGroupedGemmVariants<Bf16, Bf16> = {
     kPortableGrouped<Bf16, Bf16>,
     GroupedGemmVariant<Bf16, Bf16>{"hopper_experts", fits_grouped, run_grouped},
+    GroupedGemmVariant<Bf16, Bf16>{"hopper_packed_experts", fits_packed_experts, run_packed_experts},
 };
 
 }  // namespace
@@ -75,7 +84,12 @@ std::vector<TensorMap> grouped_weight_maps(std::span<const WeightMatrix> matrice
            reinterpret_cast<uintptr_t>(w.data) % 16 == 0;
   };
   std::vector<TensorMap> maps;
-  if (!device.is_hopper() || !std::ranges::all_of(matrices, fits)) return maps;
+  if (!device.is_hopper()) return maps;
+  if (std::ranges::all_of(matrices, can_map_packed)) {
+    for (const WeightMatrix& w : matrices) maps.push_back(packed_weight_map(w));
+    return maps;
+  }
+  if (!std::ranges::all_of(matrices, fits)) return maps;
   for (const WeightMatrix& w : matrices) maps.push_back(grouped_weight_map(w.data, w.dtype, w.rows, w.cols));
   return maps;
 }

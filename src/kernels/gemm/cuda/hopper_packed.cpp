@@ -8,6 +8,8 @@ namespace cheetah::gpu {
 namespace packed {  // hopper_packed_k.cu, hopper_packed_32.cu
 template <DType kType>
 void run_packed(const HopperBlocksArgs& args, Stream& stream);
+template <DType kType>
+void run_grouped(const HopperGroupedArgs& args, Stream& stream);
 }  // namespace packed
 
 namespace {
@@ -83,6 +85,18 @@ void hopper_packed_gemm(const HopperBlocksArgs& args, Stream& stream) {
     if (args.residual) part.residual += row * args.residual_stride;
     run_type(args.w.dtype, [&]<DType kType>() { packed::run_packed<kType>(part, stream); });
   }
+}
+
+bool hopper_packed_experts_fit(const HopperGroupedArgs& args, const DeviceInfo& device) {
+  return device.is_hopper() && is_packed(args.dtype) && args.w && args.offsets && args.count <= kMaxGroups &&
+         args.k > 0 && args.outputs() % 8 == 0 &&
+         args.outputs() % packed_fold(row_bytes(args.dtype, args.k)) == 0 && args.x_stride % 8 == 0 &&
+         args.y_stride % 8 == 0 && aligned(args.x) && aligned(args.y);
+}
+
+void hopper_packed_experts(const HopperGroupedArgs& args, Stream& stream) {
+  if (args.rows == 0) return;
+  run_type(args.dtype, [&]<DType kType>() { packed::run_grouped<kType>(args, stream); });
 }
 
 }  // namespace cheetah::gpu

@@ -1,4 +1,5 @@
 // Blocks of 32 numbers.
+#include "kernels/gemm/cuda/hopper_packed_grouped.cuh"
 #include "kernels/gemm/cuda/hopper_packed_product.cuh"
 
 namespace cheetah::gpu {
@@ -25,6 +26,9 @@ namespace packed {
 template void run_packed<DType::kQ4_0>(const HopperBlocksArgs&, Stream&);
 template void run_packed<DType::kQ8_0>(const HopperBlocksArgs&, Stream&);
 template void run_packed<DType::kMXFP4>(const HopperBlocksArgs&, Stream&);
+template void run_grouped<DType::kQ4_0>(const HopperGroupedArgs&, Stream&);
+template void run_grouped<DType::kQ8_0>(const HopperGroupedArgs&, Stream&);
+template void run_grouped<DType::kMXFP4>(const HopperGroupedArgs&, Stream&);
 
 }  // namespace packed
 }  // namespace cheetah::gpu

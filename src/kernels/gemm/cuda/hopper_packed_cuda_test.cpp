@@ -101,6 +101,60 @@ class HopperPacked : public testing::Test {
       }
     }
   }
+
+  void check_experts(const Case& c, const std::vector<int>& counts, bool has_bias) {
+    SCOPED_TRACE(testing::Message() << name_of(c.dtype) << " " << counts.size() << " experts " << c.rows
+                                    << "x" << c.cols << (c.gated ? " gated" : ""));
+    std::vector<GemmCase> experts;
+    std::vector<TensorMap> maps;
+    std::vector<const float*> biases;
+    std::vector<int32_t> offsets = {0};
+    for (const int count : counts) {
+      experts.push_back(make_gemm_case(c.dtype, 0, c.rows, c.cols, 40 + experts.size()));
+      WeightMatrix w = experts.back().args.w;
+      w.data = device_.upload_bytes(w.data, c.rows * row_bytes(c.dtype, c.cols));
+      maps.push_back(packed_weight_map(w));
+      biases.push_back(device_.upload(experts.back().bias));
+      offsets.push_back(offsets.back() + count);
+    }
+    const int64_t rows = offsets.back(), outputs = c.gated ? c.rows / 2 : c.rows;
+    const std::vector<float> x = rounded_to<Bf16>(normal_numbers(rows * c.cols, 34));
+    auto* y = device_.poisoned<Bf16>(rows * outputs);
+    const HopperGroupedArgs args{.dtype = c.dtype,
+                                 .x = device_.upload(numbers_as<Bf16>(x)),
+                                 .x_stride = c.cols,
+                                 .rows = rows,
+                                 .w = device_.upload(maps),
+                                 .count = std::ssize(counts),
+                                 .n = c.rows,
+                                 .k = c.cols,
+                                 .offsets = device_.upload(offsets),
+                                 .biases = has_bias ? device_.upload(biases) : nullptr,
+                                 .gated = c.gated,
+                                 .y = y,
+                                 .y_stride = outputs};
+    ASSERT_TRUE(hopper_packed_experts_fit(args, device_.stream().device()));
+    hopper_packed_experts(args, device_.stream());
+    const std::vector<float> actual = device_.take(y, rows * outputs);
+    const int64_t step = rows * outputs > 4000 ? 7 : 1;
+    std::vector<float> w(static_cast<size_t>(c.cols)), up(w);
+    for (size_t e = 0; e < counts.size(); ++e)
+      for (int64_t output = static_cast<int64_t>(e) % step; output < outputs; output += step) {
+        widen_weights(experts[e].args.w, output, w.data());
+        if (c.gated) widen_weights(experts[e].args.w, outputs + output, up.data());
+        const auto bias = [&](int64_t row) {
+          return has_bias ? experts[e].bias[static_cast<size_t>(row)] : 0.f;
+        };
+        for (int64_t i = offsets[e]; i < offsets[e + 1]; ++i) {
+          const float* row = x.data() + i * c.cols;
+          Sum sum = sum_of(c.dtype, w, row, bias(output));
+          if (c.gated) sum = gated(sum, sum_of(c.dtype, up, row, bias(outputs + output)));
+          ASSERT_NEAR(actual[static_cast<size_t>(i * outputs + output)], sum.value,
+                      sum.bound + 1.01 * rounding_of<Bf16>() * (std::abs(sum.value) + sum.bound))
+              << "expert " << e << ", row " << i << ", output " << output;
+        }
+      }
+  }
 };
 
 TEST_F(HopperPacked, EveryTypeEqualsTheReferenceAtEveryBatch) {
@@ -129,6 +183,19 @@ TEST_F(HopperPacked, ProductsFinishAsAsked) {
         check<Bf16>({dtype, m, 2000, 512, true, adds});
         check<Bf16>({dtype, m, 1000, 512, false, adds});
       }
+}
+
+TEST_F(HopperPacked, ExpertsTakeTheirRowsThroughTheirMatrices) {
+  const std::vector<int> few = {0, 1, 17, 0, 3, 0}, many = {70, 0, 1, 129, 33, 0, 5};
+  for (const DType dtype : kTypes)
+    for (const bool gated : {false, true}) {
+      check_experts({dtype, 0, 272, 256, gated}, few, true);
+      check_experts({dtype, 0, 144, 768, gated}, many, false);
+    }
+  check_experts({DType::kQ4_0, 0, 256, 256, false}, std::vector<int>(100, 1), true);
+  check_experts({DType::kMXFP4, 0, 5760, 2880, false}, few, true);
+  check_experts({DType::kMXFP4, 0, 720, 192, true}, many, true);
+  check_experts({DType::kQ6_K, 0, 720, 1280, true}, few, true);
 }
 
 }  // namespace
