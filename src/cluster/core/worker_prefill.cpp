@@ -8,6 +8,10 @@
 #include "cluster/transfer/kv_compat.h"
 
 namespace cheetah::cluster {
+namespace {
+// A timer set for now would be due again in the same turn, for ever.
+constexpr Duration kLeastExtend = std::chrono::milliseconds(50);
+}  // namespace
 
 bool WorkerCore::State::prefills() const {
   return self.state == WorkerState::kReady && (self.role == Role::kPrefill || self.role == Role::kBoth);
@@ -59,7 +63,7 @@ void WorkerCore::State::take_job(PrefillJob job, std::optional<DeliveryId> deliv
   Prefilling& work = *owned;
   work.received = now;
   work.deadline = now + job.time_left;
-  work.next_extend = now + config.extend_every;
+  work.next_extend = now + std::max(config.extend_every, kLeastExtend);
   work.claim_until = now + config.claim_answer_wait;
   work.delivery = delivery;
   work.end_token = reach(job);
@@ -208,7 +212,7 @@ void WorkerCore::State::look_at_job(RequestKey key) {
   if (work.stage != Prefilling::Stage::kStopping && now >= work.deadline)
     return stop_job(key, PrefillFailed{key, work.job.reservation, "it took too long"});
   if (now >= work.next_extend) {
-    work.next_extend = now + config.extend_every;
+    work.next_extend = now + std::max(config.extend_every, kLeastExtend);
     if (work.delivery) want(ExtendJob{*work.delivery});
   }
   schedule_job(work);
