@@ -79,7 +79,7 @@ class ChangedPolicies(unittest.TestCase):
                 self.assertEqual("load" in worker, worker["role"] != "router", worker)
         text = self.look(cluster).out
         self.assertRegex(text, r"^registry up\nqueue    up\n\nworker .*role.*pages free")
-        self.assertRegex(text, r"\ndecode-0 +decode +ready +127\.0\.0\.1:\d+ +0 +0 ")
+        self.assertRegex(text, r"\ndecode-0 +decode +cub-1m +ready +127\.0\.0\.1:\d+ +0 +0 ")
         cluster.nats.kill()
         text = self.look(cluster, wait=1).out
         self.assertRegex(text, r"^registry up\nqueue    down: \S.*\n")
@@ -127,8 +127,10 @@ class Screen:
     def close(self):
         """The exit code."""
         end = time.monotonic() + PATIENCE
-        while self.read(0.2) and time.monotonic() < end:
-            pass
+        while self.read(0.2):
+            if time.monotonic() > end:
+                os.kill(self.pid, signal.SIGKILL)
+                break
         status = os.waitpid(self.pid, 0)[1]
         os.close(self.terminal)
         return os.waitstatus_to_exitcode(status)
@@ -145,12 +147,12 @@ class Up(unittest.TestCase):
         screen = Screen(*self.command)
         try:
             screen.wait_for(r"cheetah cluster at http://127\.0\.0\.1:\d+ .*logs " + self.folder)
-            screen.wait_for(r"^prefill-0 +prefill +ready +127\.0\.0\.1:\d+ +0 +0 +0 +\d+/\d+")
-            screen.wait_for(r"^decode-0 +decode +ready ")
+            screen.wait_for(r"^prefill-0 +prefill +cub-1m +ready +127\.0\.0\.1:\d+ +0 +0 +0 +\d+/\d+")
+            screen.wait_for(r"^decode-0 +decode +cub-1m +ready ")
             victim = int(screen.wait_for(r"^  decode-0 +process (\d+) +restarts 0$")[1])
             os.kill(victim, signal.SIGKILL)
             screen.wait_for(r"^  decode-0 +process (?!%d )\d+ +restarts 1 +last was ended by signal 9" % victim)
-            screen.wait_for(r"^decode-0 +decode +ready ")
+            screen.wait_for(r"^decode-0 +decode +cub-1m +ready ")
             self.assertNotIn("unreachable", screen.last(), "its first life is forgotten")
             os.write(screen.terminal, b"\x03")  # Ctrl-C
             screen.wait_for(r"draining\n")
