@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -78,7 +79,7 @@ int64_t parse_time(const std::string& text) {
     const int fields = std::sscanf(rest + 1, "%2d:%2d%n:%2d%n", &hour, &minute, &used, &second, &used);
     fine = fields >= 2;
     rest += 1 + used;
-    if (*rest == '.') rest += 1 + std::string_view(rest + 1).find_first_not_of("0123456789") % 32;
+    if (*rest == '.') rest += 1 + std::strspn(rest + 1, "0123456789");
   }
   if (*rest == 'Z') ++rest;
   const std::chrono::year_month_day when{std::chrono::year(year), std::chrono::month(month),

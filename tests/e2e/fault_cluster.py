@@ -263,7 +263,9 @@ class Node(Process):
 class Cluster:
     """Nodes and, with `services`, their etcd and NATS. Use it in a with statement."""
 
-    POLICY = "[routing]\noffload_policy = \"always\"\n[routing.worth]\nenabled = false\n"
+    # Everything goes the long way, however often it fails there.
+    POLICY = ("[routing]\noffload_policy = \"always\"\n[routing.worth]\nenabled = false\n"
+              "[qos.prefill_breaker]\nfailures = 1000000\nmax_depth = 0\n[qos.decode_breaker]\nfailures = 1000000\n")
 
     def __init__(self, services=True, prefill=2, decode=2, model="cub-1m", policy=POLICY, flags=(), environment=None, errors=None, faults=None,
                  visibility=3):
