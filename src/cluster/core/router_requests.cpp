@@ -83,10 +83,11 @@ bool RouterCore::State::admit(Request& request) {
     wanted.min_tokens = std::min(wanted.min_tokens, wanted.max_tokens);
   }
   wanted.priority = admission.engine_priority.value_or(wanted.priority);
-  request.admitted =
+  const bool admitted =
       admission.kind == Admission::Kind::kAccept || admission.kind == Admission::Kind::kDegrade;
-  if (!request.admitted) turn_away(request, admission);
-  return request.admitted;
+  request.admitted = admitted;
+  if (!admitted) turn_away(request, admission);  // which ends it
+  return admitted;
 }
 
 // Nothing was done for it: the summary says when to come back, or for which other model.
