@@ -301,7 +301,10 @@ TEST_P(TransferPair, APeerWithAnotherSecretIsNotAccepted) {
   const PushDone* done = stranger.await_done(id);
   ASSERT_TRUE(done);
   EXPECT_FALSE(done->done);
-  EXPECT_NE(done->why.find("secret"), std::string::npos) << done->why;
+  // Refused while it waited, or so soon that there was nobody to push to any more.
+  EXPECT_TRUE(done->why.find("secret") != std::string::npos ||
+              done->why.find("not connected") != std::string::npos)
+      << done->why;
   receiver().poll();
   EXPECT_FALSE(receiver().seen<TransferPeerDown>()) << "a stranger is nobody's peer";
   EXPECT_FALSE(receiver()->slab(reserved->id, 0));
