@@ -3,6 +3,8 @@
 
 #include <poll.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/format.h"
 
@@ -22,7 +24,7 @@ UcxTransport::UcxTransport(const TransferConfig& config, EventSink& sink)
   set_handler(kControl, on_control);
   set_handler(kSlab, on_slab);
   check_ucx("ucp_worker_get_efd", ucp_worker_get_efd(worker_.get(), &event_fd_));
-  listen();
+  acceptor_.emplace(worker_.get(), config.host, config.port, on_connection, this);
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -45,22 +47,6 @@ void UcxTransport::set_handler(unsigned id, ucp_am_recv_callback_t callback) {
   check_ucx("ucp_worker_set_am_recv_handler", ucp_worker_set_am_recv_handler(worker_.get(), &param));
 }
 
-void UcxTransport::listen() {
-  const SocketAddress wanted(config_.host, config_.port);
-  ucp_listener_params_t params{};
-  params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  params.sockaddr = wanted.raw();
-  params.conn_handler = {on_connection, this};
-  ucp_listener_h listener = nullptr;
-  check_ucx(format("listening on {}:{}", config_.host, config_.port).c_str(),
-            ucp_listener_create(worker_.get(), &params, &listener));
-  listener_.reset(listener);
-  ucp_listener_attr_t attributes{};
-  attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-  check_ucx("ucp_listener_query", ucp_listener_query(listener, &attributes));
-  address_ = SocketAddress::text_of(config_.host, attributes.sockaddr);
-}
-
 void UcxTransport::accept_waiting() {
   for (const ucp_conn_request_h request : std::exchange(waiting_, {})) {
     ucp_ep_params_t params{};
@@ -71,6 +57,10 @@ void UcxTransport::accept_waiting() {
     } catch (const Error&) {  // whoever it was has gone again
     }
   }
+}
+
+void UcxTransport::reject_waiting() {
+  for (const ucp_conn_request_h request : std::exchange(waiting_, {})) acceptor_->reject(request);
 }
 
 void UcxTransport::begin_close(LinkId id, Link& link) {
@@ -146,16 +136,25 @@ void UcxTransport::loop() {
   leave();
 }
 
-// Tells the peers by closing. What UCX does not finish in time ends with the worker.
-void UcxTransport::leave() {
-  for (const ucp_conn_request_h request : waiting_) ucp_listener_reject(listener_.get(), request);
-  listener_.reset();
-  for (auto& [id, link] : links_) link.failed = true;
-  const Time limit = std::chrono::steady_clock::now() + kLeaveLimit;
-  while (!links_.empty() && std::chrono::steady_clock::now() < limit) {
+void UcxTransport::progress_while(auto&& wanted, Time limit) {
+  while (wanted() && std::chrono::steady_clock::now() < limit) {
     ucp_worker_progress(worker_.get());
+    reject_waiting();
     close_failed();
   }
+}
+
+// Tells the peers by closing, but not one that is still connecting: UCX 1.13 ends its process, by an
+// assertion, if a connection it has just made breaks under its first packet. What UCX does not finish in time
+// ends with the worker.
+void UcxTransport::leave() {
+  const Time limit = std::chrono::steady_clock::now() + kLeaveLimit;
+  const auto connecting = [](const auto& link) { return !link.second.connected && !link.second.failed; };
+  progress_while([&] { return std::ranges::any_of(links_, connecting); }, limit);
+  for (auto& [id, link] : links_) link.failed = true;
+  progress_while([&] { return !links_.empty(); }, limit);
+  reject_waiting();
+  acceptor_->close();
   for (auto& [id, link] : links_)
     if (link.closing) ucp_request_free(std::exchange(link.closing, nullptr));
 }

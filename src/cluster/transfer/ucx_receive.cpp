@@ -30,6 +30,7 @@ ucs_status_t UcxTransport::on_control(void* self, const void*, size_t, void* dat
                                       const ucp_am_recv_param_t* param) {
   auto* transport = static_cast<UcxTransport*>(self);
   const auto link = transport->link_of(param);
+  if (link) transport->links_.at(*link).connected = true;
   const bool here = !(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV);
   if (link && here && bytes <= kMaxControlBytes)
     transport->heard_.emplace_back(*link, std::string(static_cast<const char*>(data), bytes));

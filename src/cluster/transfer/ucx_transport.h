@@ -9,6 +9,7 @@
 
 #include "cluster/transfer/heap_arena.h"
 #include "cluster/transfer/session_transport.h"
+#include "cluster/transfer/ucx_listener.h"
 #include "cluster/transfer/ucx_worker.h"
 
 namespace cheetah::cluster::transfer {
@@ -20,7 +21,7 @@ class UcxTransport final : public SessionTransport {
   UcxTransport(const TransferConfig& config, EventSink& sink);
   ~UcxTransport() override;
 
-  std::string address() const override { return address_; }
+  std::string address() const override { return acceptor_->address(); }
   ArenaView arena() const override { return arena_view_; }
   void post(TransportOrder order) override {
     orders_.post(std::move(order));
@@ -32,6 +33,7 @@ class UcxTransport final : public SessionTransport {
   struct Link {
     ucp_ep_h endpoint = nullptr;  // nullptr: closing, and nobody's any more
     int64_t receiving = 0;        // slabs on their way into our slots
+    bool connected = false;       // the peer has been heard: UCX has no more to arrange
     bool failed = false;          // UCX has told us, or we want to close it
     void* closing = nullptr;      // UCX's request while it closes
     bool closed = false;
@@ -56,7 +58,6 @@ class UcxTransport final : public SessionTransport {
   void remember_memory(const RegisterOrder& order) override;
   void forget_memory(MemoryHandle handle) override;
 
-  void listen();
   void set_handler(unsigned id, ucp_am_recv_callback_t callback);
   LinkId add_endpoint(ucp_ep_params_t& params);
   bool send(ucp_ep_h endpoint, unsigned id, std::unique_ptr<Sending> sending, std::span<const std::byte> data,
@@ -65,9 +66,11 @@ class UcxTransport final : public SessionTransport {
   bool turn();
   bool handle_heard();
   void accept_waiting();
+  void reject_waiting();
   void begin_close(LinkId id, Link& link);
   void close_failed();
   void sleep();
+  void progress_while(auto&& wanted, Time limit);
   void leave();
   void slab_comes(LinkId link, std::string_view header, void* data, size_t bytes, bool rendezvous);
   void slab_received(const Receiving& receiving, ucs_status_t status);
@@ -86,8 +89,7 @@ class UcxTransport final : public SessionTransport {
   ArenaView arena_view_;
   UcxContext context_;
   UcxWorker worker_;
-  UcxListener listener_;
-  std::string address_;
+  std::optional<UcxAcceptor> acceptor_;
   int event_fd_ = -1;
   Mailbox<TransportOrder> orders_;
   std::vector<TransportOrder> taken_;

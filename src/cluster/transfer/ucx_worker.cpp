@@ -96,10 +96,9 @@ SocketAddress SocketAddress::parse(const std::string& text) {
   return SocketAddress(text.substr(0, colon), port);
 }
 
-std::string SocketAddress::text_of(const std::string& host, const sockaddr_storage& bound) {
-  const uint16_t port = bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
-                                                    : reinterpret_cast<const sockaddr_in&>(bound).sin_port;
-  return format("{}:{}", host, ntohs(port));
+uint16_t port_of(const sockaddr_storage& address) {
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
 }  // namespace cheetah::cluster::transfer

@@ -23,7 +23,6 @@ struct UcxDestroy {
 };
 using UcxContext = std::unique_ptr<ucp_context, UcxDestroy<ucp_cleanup>>;
 using UcxWorker = std::unique_ptr<ucp_worker, UcxDestroy<ucp_worker_destroy>>;
-using UcxListener = std::unique_ptr<ucp_listener, UcxDestroy<ucp_listener_destroy>>;
 
 // `transports` as in UCX_TLS; empty: what UCX finds, best first.
 UcxContext make_ucx_context(const std::string& transports);
@@ -34,12 +33,13 @@ class SocketAddress {
  public:
   SocketAddress(const std::string& host, uint16_t port);  // throws Error
   static SocketAddress parse(const std::string& text);    // throws Error
-  static std::string text_of(const std::string& host, const sockaddr_storage& bound);
   ucs_sock_addr_t raw() const { return {reinterpret_cast<const sockaddr*>(&storage_), size_}; }
 
  private:
   sockaddr_storage storage_{};
   socklen_t size_ = 0;
 };
+
+uint16_t port_of(const sockaddr_storage& address);
 
 }  // namespace cheetah::cluster::transfer
