@@ -9,7 +9,6 @@ the last of the prompt had been computed; `left_ms` is what was left of the tran
 """
 import argparse
 import http.client
-import http.server
 import json
 import os
 import platform
@@ -17,9 +16,13 @@ import random
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
-import threading
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "e2e"))
+from span_collector import Collector
 
 POLICY = '[routing]\noffload_policy = "always"\n[routing.worth]\nenabled = false\n'
 PATIENCE = 300
@@ -31,41 +34,13 @@ def free_port():
         return probe.getsockname()[1]
 
 
-class Collector(http.server.ThreadingHTTPServer):
-    """Keeps the spans that OTLP exporters post."""
-
-    daemon_threads = True
-
-    def __init__(self):
-        spans = self.spans = []
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                for resource in body["resourceSpans"]:
-                    for scope in resource["scopeSpans"]:
-                        spans.extend(scope["spans"])
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def url(self):
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def of_trace(self, trace, enough):
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            found = [span for span in self.spans if span["traceId"] == trace]
-            if {span["name"] for span in found} >= enough:
-                return found
-            time.sleep(0.05)
-        raise SystemExit(f"the trace is not whole: {sorted(span['name'] for span in self.spans)}")
+def wait_for_trace(collector, trace, names):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if {span["name"] for span in collector.spans if span["traceId"] == trace} >= names:
+            return
+        time.sleep(0.05)
+    raise SystemExit(f"the trace is not whole: {sorted(span['name'] for span in collector.spans)}")
 
 
 def ask(port, model, prompt, trace):
@@ -152,7 +127,7 @@ def main():
                 timings = ask(port, options.model, [draw.randrange(5, 2000) for _ in range(length)], trace)
                 if timings["remote_tokens"] == 0:
                     raise SystemExit(f"the prompt was not computed elsewhere: {timings}")
-                spans = collector.of_trace(trace, names)
+                wait_for_trace(collector, trace, names)
                 time.sleep(1)  # what is still on its way to the collector
                 spans = [span for span in collector.spans if span["traceId"] == trace]
                 one = describe(spans, timings, length)

@@ -264,7 +264,7 @@ class Host(ClusterCase):
             self.cluster.jump(rng.choice((86400, -86400, 49.7 * 86400, -40 * 86400, 3600, 0)))
         self.storm(jump)
         after = self.cluster.router.metrics()
-        for counter in ("cheetah_cluster_requests_migrated_total", "cheetah_cluster_workers_lost_total", "cheetah_cluster_deadlines_total"):
+        for counter in ("cheetah_cluster_migrations_total", "cheetah_cluster_workers_lost_total", "cheetah_cluster_deadlines_total"):
             self.assertEqual(after[counter], before[counter], counter)
         self.settle_leases()
 

@@ -1,41 +1,13 @@
 """Workers that keep their pages differently, and one trace of a request across all who worked for it."""
-import http.server
-import json
-import threading
 import time
 import unittest
 
 from server import Server
+from span_collector import Collector
 from test_cluster import MODEL, PATIENCE, SMALL, Cluster, cases, post, prompt, texts
 
 
-class Collector(http.server.ThreadingHTTPServer):
-    """Keeps the spans that OTLP exporters post."""
-
-    daemon_threads = True
-
-    def __init__(self):
-        spans = self.spans = []
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                for resource in body["resourceSpans"]:
-                    for scope in resource["scopeSpans"]:
-                        spans.extend(scope["spans"])
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def url(self):
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
+class Traces(Collector):
     def wait_for_trace(self, counts):
         """The spans of one trace by name, once it has so many of each."""
         end = time.monotonic() + PATIENCE
@@ -79,7 +51,7 @@ class ClusterPagesTest(unittest.TestCase):
             self.assertEqual(cluster.stop(), 0)
 
     def test_pages_of_another_type_are_taken_and_one_trace_tells_of_all(self):
-        collector = Collector()
+        collector = Traces()
         cluster = Cluster(1, 1, "--prefill-flags=--kv-dtype bf16 --page-tokens 32", "--decode-flags=--kv-dtype f32",
                           serve_flags=["--otlp-endpoint", collector.url()])
         try:

@@ -97,6 +97,7 @@ enum class Counter : uint8_t {  // counter_name() has the names for people and P
   kDegraded,
   kOtherModel,
   kMigrations,
+  kMigrationLimit,
   kWorkersLost,
   kStaleDropped,
   kDuplicatesDropped,

@@ -217,6 +217,7 @@ TEST_F(RouterTransitions, AfterTooManyLostWorkersTheClientIsTold) {
   ASSERT_EQ(router.ends(), 1);
   EXPECT_EQ(router.wanted<Emit>()[0].event.error_kind, ErrorKind::kQueueFull);
   EXPECT_EQ(router.counted(Counter::kUnavailable), 1);
+  EXPECT_EQ(router.counted(Counter::kMigrationLimit), 1);
 }
 
 TEST_F(RouterTransitions, AWorkerThatDrainsIsNoFailureOfTheRequest) {

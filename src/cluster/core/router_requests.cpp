@@ -180,6 +180,7 @@ bool RouterCore::State::lose_leg(Request& request, Attempt attempt, bool failure
   waiting.insert(request.client.uid);
   const RequestUid uid = key.uid;
   if (request.failures > config.max_migrations || request.hand_overs > kMaxHandOvers) {
+    count(Counter::kMigrationLimit);
     end_unavailable(request, "the request was lost with its worker too many times");
   } else {
     count(Counter::kMigrations);

@@ -194,8 +194,6 @@ ClusterNumbers Node::State::policy_numbers(const KnownWorkers& workers) const {
                                .ready = known.reachable(),
                                .load = known.load});
   }
-  numbers.migrations[static_cast<size_t>(MigrationCause::kLinkDown)] =
-      static_cast<uint64_t>(counters[static_cast<size_t>(Counter::kMigrations)]);
   return numbers;
 }
 

@@ -26,17 +26,16 @@ std::string_view name_of(Role role) {
 
 // One sample for each value of an enumeration, zeros too: a series is there before the first event.
 template <class Reason, size_t N>
-void by_reason(PrometheusText& out, const std::array<uint64_t, N>& counts, std::string_view label,
-               size_t from = 0) {
-  for (size_t i = from; i < N; ++i) out.sample(number(counts[i]), {{label, name_of(static_cast<Reason>(i))}});
+void by_reason(PrometheusText& out, const std::array<uint64_t, N>& counts) {
+  for (size_t i = 0; i < N; ++i) out.sample(number(counts[i]), {{"reason", name_of(static_cast<Reason>(i))}});
 }
 
 void add_routing(PrometheusText& out, const ClusterNumbers& n) {
   out.family("cheetah_cluster_routed_total", "counter", "Routing decisions, by why this worker");
-  by_reason<WorkerReason>(out, n.routed, "reason");
+  by_reason<WorkerReason>(out, n.routed);
   out.family("cheetah_cluster_prefill_decisions_total", "counter",
              "Where prompts were to be computed, by why there");
-  by_reason<PrefillReason>(out, n.prefills, "reason");
+  by_reason<PrefillReason>(out, n.prefills);
   out.family("cheetah_cluster_prefills_total", "counter", "Prompts, by where they were to be computed");
   out.sample(number(n.local_prefills), {{"where", "local"}});
   out.sample(number(n.remote_prefills), {{"where", "remote"}});
@@ -72,10 +71,6 @@ void add_movement(PrometheusText& out, const ClusterNumbers& n) {
     out.family(name, type, help);
     out.sample(value);
   };
-  out.family("cheetah_cluster_migrations_total", "counter", "Requests that went on elsewhere, by cause");
-  by_reason<MigrationCause>(out, n.migrations, "cause");
-  one("cheetah_cluster_migration_limit_total", "counter", "Requests given up after too many migrations",
-      number(n.migration_limit_reached));
   one("cheetah_cluster_prefill_queue_depth", "gauge", "Jobs waiting for a prefill worker",
       number(n.prefill_queue_depth));
   one("cheetah_cluster_kv_index_blocks", "gauge", "Cached blocks the router knows of",
@@ -124,12 +119,6 @@ void add_workers(PrometheusText& out, const ClusterNumbers& n) {
 }
 
 }  // namespace
-
-std::string_view name_of(MigrationCause cause) {
-  constexpr std::array<std::string_view, kNumMigrationCauses> kNames = {"link_down", "lease_lost", "silent",
-                                                                        "worker_error", "drain"};
-  return kNames.at(static_cast<size_t>(cause));
-}
 
 void ClusterNumbers::count(const RouteDecision& decision) {
   ++routed.at(static_cast<size_t>(decision.worker_reason));

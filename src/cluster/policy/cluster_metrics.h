@@ -12,10 +12,6 @@
 
 namespace cheetah::cluster {
 
-enum class MigrationCause : uint8_t { kLinkDown, kLeaseLost, kSilent, kWorkerError, kDrain };
-constexpr int kNumMigrationCauses = 5;
-std::string_view name_of(MigrationCause cause);
-
 constexpr int kNumWorkerReasons = 10;
 constexpr int kNumPrefillReasons = 17;
 
@@ -33,8 +29,6 @@ struct ClusterNumbers {
   std::map<std::string, std::array<uint64_t, kNumRejectReasons>> rejects = {};  // by class
   std::map<std::string, uint64_t> accepted, degraded, other_model, own_place;   // by class
   uint64_t given_back = 0;  // places that a class took back from those who had borrowed them
-  std::array<uint64_t, kNumMigrationCauses> migrations{};
-  uint64_t migration_limit_reached = 0;
   int64_t prefill_queue_depth = 0;
   BreakerState prefill_breaker{}, decode_breaker{};
   uint64_t flips_to_prefill = 0, flips_to_decode = 0;

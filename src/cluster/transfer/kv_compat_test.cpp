@@ -30,13 +30,6 @@ KvDescriptor small(const char* dtype = "F16") {
   return kv;
 }
 
-KvDescriptor shard(KvDescriptor kv, int32_t rank, int32_t size) {
-  kv.tp_rank = rank;
-  kv.tp_size = size;
-  kv.page_bytes = KvPageLayout(kv).place_bytes();
-  return kv;
-}
-
 using Pages = std::vector<std::vector<std::byte>>;  // of each rank
 
 // All ranks of `from` into all ranks of `to`; the target starts as 0xEE.

@@ -28,13 +28,6 @@ KvDescriptor pages_of(const char* dtype, int32_t page_tokens, const char* order 
   return kv;
 }
 
-KvDescriptor shard(KvDescriptor kv, int32_t rank, int32_t size) {
-  kv.tp_rank = rank;
-  kv.tp_size = size;
-  kv.page_bytes = KvPageLayout(kv).place_bytes();
-  return kv;
-}
-
 using Bytes = std::vector<std::byte>;
 
 Bytes pages_for(const KvDescriptor& kv, int64_t tokens, uint32_t seed = 1) {

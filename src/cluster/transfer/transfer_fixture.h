@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "cluster/transfer/kv_page_layout.h"
 #include "cluster/transfer/transfer.h"
 
 namespace cheetah::cluster {
@@ -18,6 +19,14 @@ inline std::vector<TransferBackend> available_backends() {
        {TransferBackend::kInProcess, TransferBackend::kSharedMemory, TransferBackend::kUcx})
     if (why_unavailable(backend).empty()) all.push_back(backend);
   return all;
+}
+
+// One rank's part of these pages.
+inline KvDescriptor shard(KvDescriptor kv, int32_t rank, int32_t size) {
+  kv.tp_rank = rank;
+  kv.tp_size = size;
+  kv.page_bytes = transfer::KvPageLayout(kv).place_bytes();
+  return kv;
 }
 
 inline std::vector<std::byte> pattern_bytes(size_t count, uint32_t seed) {
