@@ -117,6 +117,7 @@ std::vector<std::string> table_row(const SizeResult& result) {
           cell(2),
           cell(3),
           share(1, 2),
+          share(1, 3),
           share(0, 3)};
 }
 
@@ -132,7 +133,8 @@ Json json_row(const SizeResult& result, const std::vector<Column>& columns) {
 int run_bench_transfer(const TransferBenchOptions& options) {
   JsonFile json(options.json);
   const std::vector<Column> columns = columns_of(options);
-  Table table({"message", "shm GB/s", "ucx GB/s", "perftest am", "perftest put", "ucx / am", "shm / put"});
+  Table table({"message", "shm GB/s", "ucx GB/s", "perftest am", "perftest put", "ucx / am", "ucx / put",
+               "shm / put"});
   Json rows = Json::array();
   const double load = load_average();
   for (const int64_t bytes : parse_sizes(options.sizes)) {
