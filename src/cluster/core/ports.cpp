@@ -66,6 +66,7 @@ Audience audience(const Message& message) {
     Audience operator()(const PrefillDone&) const { return Audience::kWorker; }
     Audience operator()(const PrefillFailed&) const { return Audience::kWorker; }
     Audience operator()(const WritesStopped&) const { return Audience::kWorker; }
+    Audience operator()(const PrefillNews&) const { return Audience::kWorker; }
     Audience operator()(const Drain&) const { return Audience::kWorker; }
     Audience operator()(const FlipRole&) const { return Audience::kWorker; }
   };

@@ -127,6 +127,28 @@ TEST(DecodeTransitions, WhateverGoesWrongElsewhereThePromptIsComputedHere) {
   }
 }
 
+TEST(DecodeTransitions, ASlowPrefillWorkerThatGetsOnIsWaitedForAndOneThatIsStuckIsNot) {
+  Worker worker;
+  worker.reach(RequestState::kPrefilling);
+  const auto news = [&](int64_t tokens, WorkerId from = kPrefillP) {
+    worker.hear(from, PrefillNews{key_of(1), kReservation, tokens});
+  };
+  for (int64_t second = 0; second < 50; second += 2) {
+    worker.pass(seconds(2));
+    news(second / 10);
+    ASSERT_TRUE(worker.wanted<EngineSubmit>().empty()) << second;
+  }
+  int64_t waited = 0, given_up = 0;
+  for (; given_up == 0 && waited < 60; waited += 2) {
+    worker.pass(seconds(2));
+    given_up = worker.counted(Counter::kFallbacks);
+    news(4);
+    news(100, kPrefillQ);
+  }
+  EXPECT_EQ(given_up, 1) << "it does not get on";
+  EXPECT_EQ(waited, 14) << "20 s after it last did, of which 8 had passed, and the news of 3";
+}
+
 TEST(DecodeTransitions, AQueueThatRefusesAJobCostsNoWait) {
   Worker worker;
   worker.reach(RequestState::kQueuedRemote);

@@ -10,7 +10,7 @@
 namespace cheetah::cluster {
 namespace {
 // A timer set for now would be due again in the same turn, for ever.
-constexpr Duration kLeastExtend = std::chrono::milliseconds(50);
+constexpr Duration kLeastWait = std::chrono::milliseconds(50);
 }  // namespace
 
 bool WorkerCore::State::prefills() const {
@@ -63,7 +63,7 @@ void WorkerCore::State::take_job(PrefillJob job, std::optional<DeliveryId> deliv
   Prefilling& work = *owned;
   work.received = now;
   work.deadline = now + job.time_left;
-  work.next_extend = now + std::max(config.extend_every, kLeastExtend);
+  work.next_extend = now + std::max(config.extend_every, kLeastWait);
   work.claim_until = now + config.claim_answer_wait;
   work.delivery = delivery;
   work.end_token = reach(job);
@@ -90,6 +90,7 @@ void WorkerCore::State::on_message(WorkerId from, const ClaimAnswer& message) {
     return stop_job(message.key, PrefillFailed{message.key, job.reservation, "the job makes no sense"});
   work.stage = Prefilling::Stage::kRunning;
   work.started = now;
+  work.next_news = now + std::max(config.news_every, kLeastWait);
   if (work.end_token <= job.first_token) {  // less than a page of ours: nothing to send
     work.computed = now;
     return finish_job_if_done(message.key);
@@ -111,6 +112,7 @@ void WorkerCore::State::on(const ExportProgress& input) {
   Prefilling& work = *found->second;
   if (input.failed) return stop_job(input.key, PrefillFailed{input.key, work.job.reservation, input.why});
   const PrefillJob& job = work.job;
+  work.tokens_ready = std::max(work.tokens_ready, input.tokens_ready);
   if (input.finished) work.computed = now;
   const int64_t page = self.kv.page_tokens;
   while (true) {
@@ -201,6 +203,7 @@ void WorkerCore::State::end_job(RequestKey key) {
 void WorkerCore::State::schedule_job(const Prefilling& work) {
   Time next = std::min(work.deadline, work.next_extend);
   if (work.stage == Prefilling::Stage::kClaiming) next = std::min(next, work.claim_until);
+  if (work.stage == Prefilling::Stage::kRunning) next = std::min(next, work.next_news);
   if (work.stage == Prefilling::Stage::kStopping) next = work.next_extend;
   job_timers.set(work.job.key, next);
 }
@@ -212,8 +215,12 @@ void WorkerCore::State::look_at_job(RequestKey key) {
   if (work.stage != Prefilling::Stage::kStopping && now >= work.deadline)
     return stop_job(key, PrefillFailed{key, work.job.reservation, "it took too long"});
   if (now >= work.next_extend) {
-    work.next_extend = now + std::max(config.extend_every, kLeastExtend);
+    work.next_extend = now + std::max(config.extend_every, kLeastWait);
     if (work.delivery) want(ExtendJob{*work.delivery});
+  }
+  if (work.stage == Prefilling::Stage::kRunning && now >= work.next_news) {
+    work.next_news = now + std::max(config.news_every, kLeastWait);
+    say(work.job.reply_to, PrefillNews{key, work.job.reservation, work.tokens_ready});
   }
   schedule_job(work);
 }

@@ -93,6 +93,23 @@ TEST(PrefillTransitions, ALongJobIsExtendedAndEndsAtItsDeadline) {
   EXPECT_TRUE(worker.empty());
 }
 
+TEST(PrefillTransitions, WhileItComputesItTellsHowFarItIs) {
+  PrefillWorker worker;
+  worker.deliver();
+  worker.pass(milliseconds(900));
+  EXPECT_TRUE(worker.sent<PrefillNews>().empty()) << "the claim is not answered";
+  worker.answer_claim(true);
+  worker.pass(milliseconds(1000));
+  EXPECT_EQ(worker.sent<PrefillNews>().at(0).second.tokens_ready, 0);
+  worker.tell(ExportProgress{.key = key_of(1), .tokens_ready = 100});
+  worker.pass(milliseconds(1000));
+  EXPECT_EQ(worker.sent<PrefillNews>().at(0).second.tokens_ready, 100);
+  EXPECT_EQ(worker.sent<PrefillNews>().at(0).first, kDecodeB);
+  worker.tell(ExportProgress{.key = key_of(1), .failed = true});
+  worker.pass(seconds(3));
+  EXPECT_TRUE(worker.sent<PrefillNews>().empty());
+}
+
 // It writes for the last time, then says so.
 TEST(PrefillTransitions, WhoeverStopsItHearsOfItOnlyWhenNothingIsWrittenAnyMore) {
   PrefillWorker worker;

@@ -111,7 +111,7 @@ void WorkerCore::State::on_message(WorkerId from, const Claimed& message) {
       serving.claimed_at = now;
       serving.waterfall.queued = micros(now - serving.arrived);
       serving.waterfall.prefill_worker = from;
-      serving_timers.set(message.key, now + config.stall_limit);
+      wait_for_more(serving);
       count(Counter::kJobsClaimed);
     }
     accepted = receiving.writer == from && !receiving.stopped && !receiving.abandoned;
@@ -128,6 +128,24 @@ Serving* WorkerCore::State::receiver(WorkerId from, RequestKey key, ReservationI
   return receivings.at(reservation).writer == from ? found->second.get() : nullptr;
 }
 
+// Something of it has come about: as much time again for the next.
+void WorkerCore::State::wait_for_more(Serving& serving) {
+  serving.progressed_at = now;
+  serving_timers.set(serving.generate.key, now + config.stall_limit);
+}
+
+// A large model takes its time, and so does one with other jobs before this; one that is stuck does not get
+// it.
+void WorkerCore::State::on_message(WorkerId from, const PrefillNews& message) {
+  Serving* serving = receiver(from, message.key, message.reservation);
+  if (serving == nullptr || serving->prefilled) return;
+  const bool more = message.tokens_ready > serving->computed_to;
+  serving->computed_to = std::max(serving->computed_to, message.tokens_ready);
+  if (more) return wait_for_more(*serving);
+  if (now - serving->progressed_at < config.progress_limit)
+    serving_timers.set(message.key, now + config.stall_limit);
+}
+
 void WorkerCore::State::on_message(WorkerId from, const SlabPosted& message) {
   Serving* serving = receiver(from, message.key, message.reservation);
   if (serving == nullptr || message.index < serving->next_slab) return;
@@ -136,7 +154,7 @@ void WorkerCore::State::on_message(WorkerId from, const SlabPosted& message) {
   if (message.first_token != begins || message.first_token + message.num_tokens != ends)
     return fall_back(*serving, "its prefill worker sent other pages than it was asked for");
   serving->state = RequestState::kTransferring;
-  serving_timers.set(message.key, now + config.stall_limit);
+  wait_for_more(*serving);
   if (!serving->slabs.emplace(message.index, message).second) return;
   serving->waterfall.slabs.push_back({.first_token = message.first_token,
                                       .num_tokens = message.num_tokens,
@@ -193,7 +211,7 @@ void WorkerCore::State::on(const SlabImported& input) {
   serving.imported_to = slab->second.first_token + slab->second.num_tokens;
   serving.slabs.erase(slab);
   serving.next_slab = input.index + 1;
-  serving_timers.set(input.key, now + config.stall_limit);
+  wait_for_more(serving);
   import_next(serving);
 }
 

@@ -36,6 +36,8 @@ struct Serving {
   std::map<uint32_t, SlabPosted> slabs;  // posted, not yet imported
   uint32_t next_slab = 0;
   int64_t imported_to = 0;
+  int64_t computed_to = 0;  // as its prefill worker last said
+  Time progressed_at{};     // when that, or what is here, last grew
   bool pinned = false;
   std::optional<PrefillDone> prefilled;
   Waterfall waterfall;
@@ -58,7 +60,8 @@ struct Prefilling {
   PrefillJob job;
   std::optional<DeliveryId> delivery;  // none: it came straight from the decode worker
   Stage stage = Stage::kClaiming;
-  Time received{}, deadline{}, next_extend{}, claim_until{}, started{};
+  Time received{}, deadline{}, next_extend{}, next_news{}, claim_until{}, started{};
+  int64_t tokens_ready = 0;
   int64_t end_token = 0;  // how far our own whole pages reach
   struct Slab {
     Time posted{}, sent{};
@@ -126,6 +129,8 @@ struct WorkerCore::State {
   void on_message(WorkerId from, const PrefillDone& message);
   void on_message(WorkerId from, const PrefillFailed& message);
   void on_message(WorkerId from, const WritesStopped& message);
+  void on_message(WorkerId from, const PrefillNews& message);
+  void wait_for_more(Serving& serving);
   void dispatch(Serving& serving, const std::string& memory);
   std::optional<WorkerId> prefill_peer(WorkerId hint) const;
   void import_next(Serving& serving);

@@ -230,10 +230,17 @@ struct KvEvents {
   std::vector<CacheChange> changes{};
 };
 
+// Prefill worker to decode worker: I am still at it, and so far it is computed.
+struct PrefillNews {
+  RequestKey key{};
+  ReservationId reservation{};
+  int64_t tokens_ready = 0;
+};
+
 // The order is the wire's: append only.
 using Message = std::variant<Hello, Heartbeat, Generate, Tokens, GaveUp, Cancel, Pause, Probe, ProbeAnswer,
                              PrefillJob, Claimed, ClaimAnswer, SlabPosted, PrefillDone, PrefillFailed,
-                             WritesStopped, Drain, FlipRole, KvEvents>;
+                             WritesStopped, Drain, FlipRole, KvEvents, PrefillNews>;
 
 std::string_view message_name(const Message& message);
 

@@ -170,6 +170,13 @@ void fields(A& a, M& m) {
   a.number(m.accepted);
 }
 
+template <class A, Like<PrefillNews> M>
+void fields(A& a, M& m) {
+  fields(a, m.key);
+  a.number(m.reservation);
+  a.between(m.tokens_ready, int64_t{0}, kMaxCount);
+}
+
 template <class A, Like<SlabPosted> M>
 void fields(A& a, M& m) {
   fields(a, m.key);

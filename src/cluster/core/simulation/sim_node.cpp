@@ -26,6 +26,8 @@ WorkerConfig worker_config(WorkerId id, const NodeSpec& spec) {
   config.space_wait = milliseconds(60);
   config.claim_wait = milliseconds(500);
   config.stall_limit = milliseconds(600);
+  config.news_every = milliseconds(200);
+  config.progress_limit = milliseconds(2000);
   config.claim_answer_wait = milliseconds(300);
   config.extend_every = milliseconds(1000);
   config.fence_after = milliseconds(200);
