@@ -203,13 +203,12 @@ void Service::handle(HttpRequest&& request, std::shared_ptr<Exchange> exchange) 
 }
 
 HttpResponse Service::small_answer(const RouteMatch& match, const HttpRequest& request) const {
-  const bool ready = shared_.state == ServerState::kReady;
   switch (match.route->kind) {
     case RouteKind::kLive:
-      return health(true);
+      return health("ok");
     case RouteKind::kHealth:
     case RouteKind::kReady:
-      return health(ready);
+      return health(status());
     case RouteKind::kVersion:
       return json_response(
           {{"version", shared_.config.version}, {"commit", shared_.config.commit}, {"name", "cheetah"}});
@@ -238,11 +237,16 @@ HttpResponse Service::small_answer(const RouteMatch& match, const HttpRequest& r
   }
 }
 
-HttpResponse Service::health(bool ready) const {
+std::string_view Service::status() const {
+  if (shared_.state == ServerState::kLoading) return "loading";
+  if (shared_.state == ServerState::kDraining) return "draining";
+  const Backend* backend = shared_.backend;
+  return backend && !backend->engine.has_workers() ? "no workers" : "ok";
+}
+
+HttpResponse Service::health(std::string_view status) const {
   HttpResponse response;
-  const ServerState state = shared_.state;
-  const std::string_view status = ready ? "ok" : state == ServerState::kLoading ? "loading" : "draining";
-  response.status = ready ? 200 : 503;
+  response.status = status == "ok" ? 200 : 503;
   response.body = format("{{\"status\":\"{}\"}}", status);
   return response;
 }
@@ -275,7 +279,7 @@ ServerNumbers Service::numbers() const {
   if (backend) numbers.config = backend->engine.config();
   numbers.model = backend ? backend->services.model_name : "";
   numbers.version = shared_.config.version;
-  numbers.ready = shared_.state == ServerState::kReady;
+  numbers.ready = status() == "ok";
   numbers.uptime_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   numbers.start_unix_s = start_unix_s_;
   numbers.rss_bytes = resident_bytes();

@@ -49,7 +49,8 @@ class Service final : public HttpHandler {
   void look_on(size_t thread, std::shared_ptr<struct Search> search);
   void check_engine(const HttpRequest& request, std::shared_ptr<Exchange> exchange);
   HttpResponse small_answer(const RouteMatch& match, const HttpRequest& request) const;
-  HttpResponse health(bool ready) const;
+  std::string_view status() const;  // "ok", or why no request is answered
+  HttpResponse health(std::string_view status) const;
   HttpResponse models(const RouteMatch& match) const;
   HttpResponse page(const HttpRequest& request) const;
   ServerNumbers numbers() const;

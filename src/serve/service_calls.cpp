@@ -180,7 +180,7 @@ void Service::look_on(size_t thread, std::shared_ptr<Search> search) {
 
 void Service::check_engine(const HttpRequest& request, std::shared_ptr<Exchange> exchange) {
   const Backend* backend = shared_.backend;
-  HttpResponse response = health(backend != nullptr);
+  HttpResponse response = health(backend ? "ok" : status());
   response.headers.push_back({"x-request-id", request.id});
   if (!backend) return exchange->respond(std::move(response));
   auto probe =

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import urllib.error
 import urllib.request
 
 from fault_cluster import ETCD, NATS, PATIENCE, Cluster, ProxiedCluster, free_port, wait_until
@@ -88,6 +89,24 @@ class ChangedPolicies(unittest.TestCase):
         done = run("cluster", "status", "--cluster", cluster.url_for("observer"), "--secret-file", cluster.secret, "--wait", str(wait), *flags)
         self.assertEqual(done.returncode, 0, done.err)
         return done
+
+
+class Readiness(unittest.TestCase):
+    def health(self, cluster):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{cluster.router.port}/health/ready", timeout=PATIENCE) as answer:
+                return answer.status, json.load(answer)["status"]
+        except urllib.error.HTTPError as refused:
+            return refused.code, json.load(refused)["status"]
+
+    def test_a_router_is_ready_while_somebody_decodes(self):
+        with ProxiedCluster(prefill=1, decode=1) as cluster:
+            decoder = cluster.of("decode")[0]
+            wait_until(lambda: self.health(cluster) == (200, "ok"), "the router to be ready")
+            decoder.kill()
+            wait_until(lambda: self.health(cluster) == (503, "no workers"), "the router to say that nobody answers")
+            decoder.restart()
+            wait_until(lambda: self.health(cluster) == (200, "ok"), "the router to be ready again")
 
 
 class Screen:

@@ -29,6 +29,7 @@ class ClusterBackend final : public GenerationBackend {
     std::vector<ServedModel> models;                            // at least one: of a request that names none
     std::function<std::string(const RequestOrigin&)> class_of;  // of service; on the node's thread
     std::function<void(RouterInput)> feed;                      // the router; on the node's thread
+    std::function<bool()> has_workers;                          // ready to decode; any thread
     std::function<std::string(int64_t num)> explain;            // any thread
     std::function<GrammarSource(const GenerationRequest&)> grammar_of;  // any thread
   };
@@ -40,6 +41,7 @@ class ClusterBackend final : public GenerationBackend {
   void resume(RequestId id) override { set_paused(id, false); }
   void drain(std::chrono::milliseconds limit) override;
 
+  bool has_workers() const override { return setting_.has_workers(); }
   EngineStats stats() const override { return setting_.desk.stats(); }
   std::string explain_last(int64_t num_decisions) const override { return setting_.explain(num_decisions); }
   const EngineConfig& config() const override { return setting_.models.front().limits; }

@@ -178,6 +178,8 @@ void Node::State::publish_status() {
   for (const auto& [id, peer] : peers.peers()) now.links += peer.linked;
   now.registry = parts.services.registry->state();
   now.queue = parts.services.jobs->state();
+  has_workers = std::ranges::any_of(
+      now.workers, [](const auto& known) { return known.second.reachable() && known.second.decodes(); });
   status.swap_in(now);
   std::string words = (router ? router->describe() : "") + (worker ? worker->describe() : "");
   description.swap_in(words);

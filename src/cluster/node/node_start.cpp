@@ -84,6 +84,7 @@ void Node::State::make_cores() {
               if (parts.failpoints && std::holds_alternative<ClientRequest>(input)) hit("client", "request");
               feed(std::move(input));
             },
+        .has_workers = [this] { return has_workers.load(); },
         .explain =
             [this](int64_t num) {
               const auto lines = last_decisions.copy();
