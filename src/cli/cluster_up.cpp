@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -153,24 +154,36 @@ void draw(const Supervisor& supervisor, const cluster::Observer& observer, const
   flush_output();
 }
 
-// Tells once when all workers have come.
-class ReadyNotice {
- public:
-  ReadyNotice(const cluster::Observer& observer, int wanted) : observer_(observer), wanted_(wanted) {}
-  void look(int port) {
-    int ready = 0;
-    for (const cluster::SeenWorker& worker : observer_.workers())
-      ready += worker.linked && worker.descriptor.role != cluster::Role::kRouter &&
-               worker.descriptor.state == cluster::WorkerState::kReady;
-    if (ready >= wanted_ && !std::exchange(told_, true))
-      print_lines({format("ready: {} workers, router at http://127.0.0.1:{}", ready, port)});
-  }
+int num_ready(const cluster::Observer& observer) {
+  int ready = 0;
+  for (const cluster::SeenWorker& worker : observer.workers())
+    ready += worker.linked && worker.descriptor.role != cluster::Role::kRouter &&
+             worker.descriptor.state == cluster::WorkerState::kReady;
+  return ready;
+}
 
- private:
-  const cluster::Observer& observer_;
-  int wanted_;
-  bool told_ = false;
-};
+// What a node said before it ended, without the program's name.
+std::string last_error(const std::string& log_file) {
+  constexpr std::string_view kBegins = "cheetah: error: ";
+  std::ifstream log(log_file);
+  std::string error;
+  for (std::string line; std::getline(log, line);)
+    if (line.starts_with(kBegins)) error = line.substr(kBegins.size());
+  return error;
+}
+
+// One that ends by itself before all were ever ready would do so again: its flags, its model or its port are
+// wrong.
+void check_first_start(const Supervisor& supervisor, const Folder& folder) {
+  for (const cluster::ProcessState& state : supervisor.states()) {
+    if (!state.exit_code) continue;
+    const std::string log = format("{}/{}.log", folder.path, state.name), error = last_error(log);
+    const std::string text =
+        format("{}: {}", state.name, error.empty() ? format("{}; see {}", state.ending, log) : error);
+    if (*state.exit_code == 2) throw UsageError(text);
+    throw Error(text);
+  }
+}
 
 }  // namespace
 
@@ -197,16 +210,20 @@ int run_up(const UpOptions& given) {
   Supervisor supervisor(std::move(plans));
   print_lines(supervisor.poll(std::chrono::steady_clock::now()));
   const cluster::Observer observer(cluster::parse_cluster_url(folder.url), credentials);
-  ReadyNotice notice(observer, num_workers(options));
+  bool all_ready = false;
   const bool terminal = stdout_is_terminal();
   while (signals.wait_for(std::chrono::milliseconds(terminal ? 500 : 100)) == 0) {
     const auto news = supervisor.poll(std::chrono::steady_clock::now());
-    if (terminal) {
+    if (terminal)
       draw(supervisor, observer, folder, options.port);
-    } else {
+    else
       print_lines(news);
-      notice.look(options.port);
-    }
+    if (all_ready) continue;
+    check_first_start(supervisor, folder);
+    all_ready = num_ready(observer) >= num_workers(options);
+    if (all_ready && !terminal)
+      print_lines(
+          {format("ready: {} workers, router at http://127.0.0.1:{}", num_workers(options), options.port)});
   }
   print_lines({"draining"});
   print_lines(supervisor.stop(std::chrono::seconds(30)));

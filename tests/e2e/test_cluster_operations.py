@@ -16,7 +16,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from fault_cluster import ETCD, NATS, PATIENCE, Cluster, ProxiedCluster, free_port, wait_until
+from fault_cluster import ETCD, NATS, PATIENCE, Cluster, Process, ProxiedCluster, free_port, wait_until
 from program import MODELS, PROGRAM, run
 
 NEVER = '[routing]\noffload_policy = "threshold"\n[routing.threshold]\nprefill_length = 100000\nmoderate_length = 100000\n[routing.worth]\nenabled = false\n'
@@ -180,6 +180,27 @@ class Up(unittest.TestCase):
         self.assertEqual(code, 0, screen.text[-2000:])
         for name in ("router", "prefill-0", "decode-0"):
             self.assertRegex(screen.last(), rf"{name} exited with 0")
+
+    def test_a_node_that_cannot_start_ends_all_with_its_reason(self):
+        for flags, code, reason in ((["--policy-file", "/nonexistent.toml"], 2, "prefill-0: --policy-file /nonexistent.toml: cannot be read"),
+                                    (["--cluster", "peers:/nonexistent"], 1, "/nonexistent: cannot be read")):
+            done = run("cluster", "up", "cub-1m", "--prefill", "1", "--decode", "1", "--port", "0", *flags)
+            self.assertEqual(done.returncode, code, done)
+            self.assertIn(reason, done.err)
+
+    def test_a_service_that_is_not_there_is_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            secret, nowhere = pathlib.Path(folder, "secret"), free_port()
+            secret.write_text("0123456789abcdef0123456789abcdef\n")
+            secret.chmod(0o600)
+            node = Process([PROGRAM, "serve", "cub-1m", "--role", "decode", "--cluster", f"etcd://127.0.0.1:{nowhere},nats://127.0.0.1:{nowhere}",
+                            "--secret-file", str(secret), "--threads", "1", "--kv-memory", "32MiB"], f"{folder}/node.log")
+            node.start()
+            try:
+                for service in ("registry", "queue"):
+                    wait_until(lambda: re.search(f'"{service}_down".*127.0.0.1:{nowhere}', node.output()), f"the {service} to be missed")
+            finally:
+                node.kill()
 
     def test_without_a_terminal_there_are_plain_lines(self):
         with open(f"{self.folder}/up.log", "w+b") as out:

@@ -147,6 +147,8 @@ void Node::State::beat(Time now) {
   next_beat = now + config.heartbeat;
   if (parts.failpoints) parts.failpoints->look_again();
   plan(now);
+  log_service("registry", parts.services.registry->state(), registry_is_missed, now);
+  log_service("queue", parts.services.jobs->state(), queue_is_missed, now);
   const bool queue_is_up = parts.services.jobs->state().up;
   if (queue_is_up != std::exchange(queue_was_up, queue_is_up))
     feed(queue_is_up ? WorkerInput(QueueUp{}) : WorkerInput(QueueDown{}));
@@ -155,6 +157,16 @@ void Node::State::beat(Time now) {
     if (const auto outcome = policies->look(now)) log_policy(*outcome);
   desk.publish();
   publish_status();
+}
+
+// Work goes on without it, so this is how an address that is wrong shows.
+void Node::State::log_service(const char* name, const ServiceState& service, bool& is_missed,
+                              Time now) const {
+  constexpr Duration kPatience = std::chrono::seconds(2);
+  const bool missed = !service.up && !service.absent && now - service.since >= kPatience;
+  if (missed == std::exchange(is_missed, missed) || !parts.log) return;
+  parts.log->write(missed ? LogLevel::kWarning : LogLevel::kInfo,
+                   format("{}_{}", name, missed ? "down" : "up"), {{"why", service.why}});
 }
 
 void Node::State::log_policy(const PolicyWatch::Outcome& outcome) {

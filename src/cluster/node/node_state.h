@@ -43,6 +43,7 @@ struct Node::State {
   void feed(WorkerInput input) { inputs.emplace_back(std::move(input)); }
   void process(Time now);
   void beat(Time now);
+  void log_service(const char* name, const ServiceState& service, bool& is_missed, Time now) const;
   void log_policy(const PolicyWatch::Outcome& outcome);
   void publish_status();
   ClusterNumbers policy_numbers(const KnownWorkers& workers) const;
@@ -77,7 +78,8 @@ struct Node::State {
   std::optional<std::vector<WorkerDescriptor>> first_map;  // until the watch has told everything
   std::optional<PolicyWatch> policies;                     // with clients
   Time next_beat{};
-  uint64_t next_change = 0;  // of the prefix cache
+  uint64_t next_change = 0;                                  // of the prefix cache
+  bool registry_is_missed = false, queue_is_missed = false;  // and that was logged
   bool queue_was_up = false;
   std::array<int64_t, static_cast<size_t>(Counter::kCount)> counters{};
   std::deque<std::string> decisions;  // the last ones, a line each

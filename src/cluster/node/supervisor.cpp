@@ -93,6 +93,7 @@ void Supervisor::reap(Time now, std::vector<std::string>& news) {
     state.pid = 0;
     state.since = now;
     state.ending = ending_of(status);
+    state.exit_code = WIFEXITED(status) ? std::optional(WEXITSTATUS(status)) : std::nullopt;
     news.push_back(
         format("{} {}{}", state.name, state.ending, stopping_ ? "" : format("; see {}", plans_[i].log_file)));
   }

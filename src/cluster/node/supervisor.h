@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,9 @@ struct ProcessState {
   std::string name;
   pid_t pid = 0;  // 0: not running
   int restarts = 0;
-  Time since{};        // of this state
-  std::string ending;  // how the last one ended
+  Time since{};                       // of this state
+  std::string ending;                 // how the last one ended
+  std::optional<int> exit_code = {};  // and with what, if by itself
 };
 
 class Supervisor {

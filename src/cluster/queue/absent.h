@@ -13,7 +13,7 @@ namespace cheetah::cluster {
 class AbsentJobQueue final : public JobQueue {
  public:
   explicit AbsentJobQueue(std::string why)
-      : state_{false, std::chrono::steady_clock::now(), std::move(why)} {}
+      : state_{false, std::chrono::steady_clock::now(), std::move(why), true} {}
 
   void push(Job, PushCallback done) override { done(PushResult::kUnavailable); }
   std::optional<Delivery> pull(std::chrono::milliseconds wait) override {
@@ -36,7 +36,7 @@ class AbsentJobQueue final : public JobQueue {
 class AbsentEventBus final : public EventBus {
  public:
   explicit AbsentEventBus(std::string why)
-      : state_{false, std::chrono::steady_clock::now(), std::move(why)} {}
+      : state_{false, std::chrono::steady_clock::now(), std::move(why), true} {}
 
   bool publish(std::string_view subject, std::string_view) override {
     check_subject(subject);

@@ -65,7 +65,7 @@ std::vector<std::string> urls_of(const std::vector<ServiceHost>& hosts) {
 
 struct NatsLink::Told {
   struct Values {
-    ServiceState state{false, Clock::now(), "not connected yet"};
+    ServiceState state{false, Clock::now(), {}};
     int64_t generation = 0;
     bool closed = false;  // for good: only a new connection helps
   };
@@ -112,6 +112,8 @@ NatsLink::NatsLink(const std::vector<ServiceHost>& hosts, ServiceLogin login, st
   check(natsOptions_Create(&options), "options");
   const Options owned(options, natsOptions_Destroy);
   set_login(options, login_);  // says now what is wrong with a file
+  told_->values.with(
+      [&](Told::Values& told) { told.state.why = format("{}: not connected yet", urls_.front()); });
   thread_ = std::jthread([this] { loop(); });
 }
 

@@ -9,8 +9,9 @@ namespace cheetah::cluster {
 
 struct ServiceState {
   bool up = false;
-  Time since{};     // of this state
-  std::string why;  // it is down, in one sentence; empty while it is up
+  Time since{};         // of this state
+  std::string why;      // it is down, in one sentence; empty while it is up
+  bool absent = false;  // down for ever: the cluster is made without one
 };
 
 }  // namespace cheetah::cluster
