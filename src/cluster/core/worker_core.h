@@ -43,7 +43,7 @@ struct WorkerConfig {
   Duration stall_limit = std::chrono::seconds(3);      // a claimed job without news for so long is given up
   Duration news_every = std::chrono::seconds(1);       // from its prefill worker, while it computes
   Duration progress_limit = std::chrono::seconds(20);  // and so long only if some of it was computed
-  Duration prefill_limit = std::chrono::seconds(60);   // and whatever its news one that takes longer
+  Duration prefill_limit = std::chrono::minutes(10);   // and whatever its news one that takes longer
   Duration claim_answer_wait = std::chrono::seconds(1);
   Duration extend_every = std::chrono::seconds(5);  // less than half of the queue's visibility time
   Duration fence_after = std::chrono::seconds(1);   // a writer that does not say it stopped is fenced off
