@@ -30,7 +30,8 @@ struct StatusOptions {
 };
 
 std::string line_of(const char* name, const cluster::ServiceState& state) {
-  return format("{} {}{}\n", name, state.up ? "up" : "down", state.up ? "" : ": " + state.why);
+  const char* word = state.up ? "up" : state.absent ? "none" : "down";
+  return format("{} {}{}\n", name, word, state.up ? "" : ": " + state.why);
 }
 
 void add_credentials(CLI::App& command, cluster::CredentialFiles& files, const char* secret_help) {
