@@ -170,6 +170,7 @@ class EngineCore {
   const std::string& salt_of(const Sequence& sequence) const;
 
   // core_transfer.cpp
+  bool is_exported(const RequestState& request) const;
   void advance_exports(const Sequence& sequence);
   bool holds_window_before(const Sequence& sequence, int64_t end) const;
   void end_exports(RequestId id, std::string_view why);
@@ -191,6 +192,7 @@ class EngineCore {
   void clear_batch();
   void build_views(EngineTime now);
   RunningSequence view_running(const Sequence& sequence, bool tight) const;
+  int64_t longest_chunk(const RequestState& request, int64_t pending) const;  // 0: any
   WaitingSequence view_waiting(const Sequence& sequence, bool look_up, EngineTime now) const;
   void apply_plan(EngineTime now);
   void add_work(Sequence& sequence, int64_t count);

@@ -11,6 +11,9 @@ namespace {
 constexpr size_t kLookAhead = 32;
 // Rows of logits of a prompt whose logprobs are wanted: each is as long as the vocabulary.
 constexpr int64_t kLogitChunk = 128;
+// A prompt's pages travel to another engine while the rest of it is computed, so some of it is left for that:
+// a quarter, which takes longer than the pages before it, until so few are left that steps get no faster.
+constexpr int64_t kLastExported = 512;
 // When nothing can run although something waits, the engine looks again after this long.
 constexpr auto kRetry = std::chrono::milliseconds(1);
 // When all that is there is paused: only deadlines can come up, and whoever resumes wakes the engine.
@@ -149,7 +152,7 @@ RunningSequence EngineCore::view_running(const Sequence& sequence, bool tight) c
                            : request.forked() ? 1
                                               : request.request.best_of,
           .paused = request.paused,
-          .max_chunk = request.request.prompt_logprobs && request.needs_all_rows() ? kLogitChunk : 0,
+          .max_chunk = longest_chunk(request, sequence.pending()),
           .whole = sequence.long_factors && sequence.pending() > 1};
 }
 
@@ -174,7 +177,6 @@ WaitingSequence EngineCore::view_waiting(const Sequence& sequence, bool look_up,
   view.blocked = waits_for_first_choice(sequence);
   const bool is_long = turns_long(total);
   view.whole = is_long;
-  view.max_chunk = request.request.prompt_logprobs && request.needs_all_rows() ? kLogitChunk : 0;
   if (look_up && reuses(sequence)) {
     const PrefixMatch match = cache_.peek(request.salts[is_long], reusable_tokens(sequence));
     view.cached = match.ready_tokens;
@@ -182,7 +184,13 @@ WaitingSequence EngineCore::view_waiting(const Sequence& sequence, bool look_up,
     view.new_pages +=
         match.idle_pages - layout_.num_full_groups() * (match.ready_tokens / pool_.page_tokens());
   }
+  view.max_chunk = longest_chunk(request, total - view.cached);
   return view;
+}
+
+int64_t EngineCore::longest_chunk(const RequestState& request, int64_t pending) const {
+  if (request.request.prompt_logprobs && request.needs_all_rows()) return kLogitChunk;
+  return is_exported(request) ? std::max(kLastExported, pending - pending / 4) : 0;
 }
 
 void EngineCore::apply_plan(EngineTime now) {

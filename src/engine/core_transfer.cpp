@@ -41,6 +41,12 @@ void EngineCore::close_export(ExportNumber number) {
   exports_.erase(found);
 }
 
+bool EngineCore::is_exported(const RequestState& request) const {
+  return std::ranges::any_of(exports_, [&](const Export& exported) {
+    return exported.request == request.request.id && !exported.ended;
+  });
+}
+
 int64_t EngineCore::end_of(const Export& exported, const RequestState& request) const {
   return std::min(exported.end_token, request.num_prompt()) / pool_.page_tokens();
 }

@@ -293,6 +293,27 @@ TEST(Transfer, AnExportEndsWithItsRequest) {
   expect_all_pages_back(driver.core);
 }
 
+TEST(Transfer, SomeOfALongPromptIsLeftToBeComputedWhileItsPagesTravel) {
+  const std::shared_ptr<const Model> model = Model::random("random:tiny-128k", DType::kF16);
+  EngineConfig config = small_config(300, *model);
+  config.policy = BatchPolicy::kStatic;  // chunks of any length
+  config.max_context = config.max_batch_tokens = 2048;
+  const auto chunks = [&](int64_t length) {
+    CoreDriver driver(config, model);
+    GenerationRequest request;
+    request.prompt = prompt_for(*model, length);
+    std::vector<int64_t> tokens;
+    for (const Slab& slab : export_prompt(driver, request, length))
+      tokens.push_back(slab.end_token - slab.first_token);
+    return tokens;
+  };
+  EXPECT_EQ(chunks(512), (std::vector<int64_t>{512}));
+  EXPECT_EQ(chunks(1200), (std::vector<int64_t>{whole(900), 1200 - whole(900)}));
+  const std::vector<int64_t> longest = chunks(2000);
+  ASSERT_EQ(longest.size(), 2u);
+  EXPECT_LE(longest.back(), 512);
+}
+
 // Requests, exports, imports of parts, pins that nobody ends and cancels in random order, in little memory.
 TEST_P(TransferTest, NothingIsLostInAnyOrderOfThings) {
   const auto model = load_quietly(GetParam());
