@@ -54,10 +54,11 @@ int run_status(const StatusOptions& options) {
                      {"registry", {{"up", registry.up}, {"why", registry.why}}},
                      {"queue", {{"up", queue.up}, {"why", queue.why}}}}) +
           "\n");
-    return 0;
+  } else {
+    print(line_of("registry", registry) + line_of("queue   ", queue) + "\n" +
+          cluster::workers_table(workers));
   }
-  print(line_of("registry", registry) + line_of("queue   ", queue) + "\n" + cluster::workers_table(workers));
-  return 0;
+  return !registry.up && workers.empty() ? 1 : 0;  // it could not even be asked who there is
 }
 
 void add_status(CLI::App& cluster, Action& action) {

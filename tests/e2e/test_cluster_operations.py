@@ -197,6 +197,9 @@ class Up(unittest.TestCase):
                             "--secret-file", str(secret), "--threads", "1", "--kv-memory", "32MiB"], f"{folder}/node.log")
             node.start()
             try:
+                seen = run("cluster", "status", "--cluster", f"etcd://127.0.0.1:{nowhere}", "--secret-file", str(secret), "--wait", "1")
+                self.assertEqual(seen.returncode, 1, seen)
+                self.assertRegex(seen.out, f"^registry down: .*127.0.0.1:{nowhere}.*\nqueue    none")
                 for service in ("registry", "queue"):
                     wait_until(lambda: re.search(f'"{service}_down".*127.0.0.1:{nowhere}', node.output()), f"the {service} to be missed")
             finally:
