@@ -274,7 +274,8 @@ class PoliciesTest(unittest.TestCase):
         self.refused(nodes, 503, "overloaded", "decode_breaker")
 
     def test_a_busy_model_gives_way_to_a_smaller_one(self):
-        policy = '[qos]\nqueue_places = 0.0\n[[qos.class]]\nname = "default"\nttft_slo_ms = 1000000\ntpot_slo_ms = 1000000\ndegrade_to = "cub-1m"\n'  # only places count
+        # Only places count: on a loaded machine a worker that has not reported for a while is not full.
+        policy = '[routing]\nstale_after_ms = 60000\nsilent_after_ms = 60000\n[qos]\nqueue_places = 0.0\n[[qos.class]]\nname = "default"\nttft_slo_ms = 1000000\ntpot_slo_ms = 1000000\ndegrade_to = "cub-1m"\n'
         workers = [("both", LARGE, ["--max-sequences", "1"]), ("both", SMALL, ["--max-sequences", "8"]), ("both", OTHER_WORDS, ["--max-sequences", "8"])]
         with Nodes(LARGE, workers, policy, ["--also-serve", f"{SMALL},{OTHER_WORDS}"]) as nodes:
             listed = nodes.ask(path="/v1/models", method="GET")[2]["data"]
