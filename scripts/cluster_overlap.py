@@ -34,15 +34,6 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def wait_for_trace(collector, trace, names):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if {span["name"] for span in collector.spans if span["traceId"] == trace} >= names:
-            return
-        time.sleep(0.05)
-    raise SystemExit(f"the trace is not whole: {sorted(span['name'] for span in collector.spans)}")
-
-
 def ask(port, model, prompt, trace):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     body = {"model": model, "prompt": prompt, "max_tokens": 4, "temperature": 0, "ignore_eos": True, "timings": True}
@@ -127,7 +118,7 @@ def main():
                 timings = ask(port, options.model, [draw.randrange(5, 2000) for _ in range(length)], trace)
                 if timings["remote_tokens"] == 0:
                     raise SystemExit(f"the prompt was not computed elsewhere: {timings}")
-                wait_for_trace(collector, trace, names)
+                collector.wait_for(lambda spans: {span["name"] for span in spans if span["traceId"] == trace} >= names, PATIENCE)
                 time.sleep(1)  # what is still on its way to the collector
                 spans = [span for span in collector.spans if span["traceId"] == trace]
                 one = describe(spans, timings, length)

@@ -2,6 +2,7 @@
 import http.server
 import json
 import threading
+import time
 
 
 class Collector(http.server.ThreadingHTTPServer):
@@ -27,6 +28,15 @@ class Collector(http.server.ThreadingHTTPServer):
 
         super().__init__(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def wait_for(self, find, patience):
+        """What `find` makes of the spans that have come, once it is something."""
+        end = time.monotonic() + patience
+        while time.monotonic() < end:
+            if found := find(list(self.spans)):
+                return found
+            time.sleep(0.05)
+        raise AssertionError(f"only {sorted((span['traceId'], span['name']) for span in self.spans)}")
 
     def url(self):
         return f"http://127.0.0.1:{self.server_address[1]}"

@@ -10,16 +10,12 @@ from test_cluster import MODEL, PATIENCE, SMALL, Cluster, cases, post, prompt, t
 class Traces(Collector):
     def wait_for_trace(self, counts):
         """The spans of one trace by name, once it has so many of each."""
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
+        def whole(spans):
             traces = {}
-            for span in list(self.spans):
+            for span in spans:
                 traces.setdefault(span["traceId"], {}).setdefault(span["name"], []).append(span)
-            for by_name in traces.values():
-                if all(len(by_name.get(name, [])) >= count for name, count in counts.items()):
-                    return by_name
-            time.sleep(0.05)
-        raise AssertionError(f"only {sorted((span['traceId'], span['name']) for span in self.spans)}")
+            return next((by_name for by_name in traces.values() if all(len(by_name.get(name, [])) >= count for name, count in counts.items())), None)
+        return self.wait_for(whole, PATIENCE)
 
 
 def worker_of(span):

@@ -190,8 +190,6 @@ void Node::State::publish_status() {
   for (const auto& [id, peer] : peers.peers()) now.links += peer.linked;
   now.registry = parts.services.registry->state();
   now.queue = parts.services.jobs->state();
-  has_workers = std::ranges::any_of(
-      now.workers, [](const auto& known) { return known.second.reachable() && known.second.decodes(); });
   status.swap_in(now);
   std::string words = (router ? router->describe() : "") + (worker ? worker->describe() : "");
   description.swap_in(words);
@@ -229,20 +227,18 @@ bool Node::drain(std::chrono::milliseconds limit) {
   return state_->drained;
 }
 
+int64_t NodeStatus::num_decoders() const {
+  return std::ranges::count_if(
+      workers, [](const auto& known) { return known.second.reachable() && known.second.decodes(); });
+}
+
 NodeStatus Node::status() const { return state_->status.copy(); }
 std::string Node::describe() const { return state_->description.copy(); }
 WorkerId Node::id() const { return state_->config.id; }
 
 bool Node::wait_for_workers(int64_t count, std::chrono::milliseconds limit) const {
   const Time until = std::chrono::steady_clock::now() + limit;
-  const auto ready = [&] {
-    const NodeStatus now = status();
-    return std::ranges::count_if(now.workers, [](const auto& known) {
-      return known.second.linked && known.second.decodes() &&
-             known.second.descriptor.state == WorkerState::kReady;
-    });
-  };
-  while (ready() < count) {
+  while (status().num_decoders() < count) {
     if (std::chrono::steady_clock::now() >= until) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

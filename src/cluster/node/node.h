@@ -65,6 +65,8 @@ struct NodeStatus {
   ClusterNumbers policy;  // with clients
   std::string worth;      // whether prefilling elsewhere pays, by prompt length
   ServiceState registry, queue;
+
+  int64_t num_decoders() const;  // workers that take requests now
 };
 
 class Node {

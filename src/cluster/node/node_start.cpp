@@ -84,7 +84,7 @@ void Node::State::make_cores() {
               if (parts.failpoints && std::holds_alternative<ClientRequest>(input)) hit("client", "request");
               feed(std::move(input));
             },
-        .has_workers = [this] { return has_workers.load(); },
+        .has_workers = [this] { return status.copy().num_decoders() > 0; },
         .explain =
             [this](int64_t num) {
               const auto lines = last_decisions.copy();

@@ -85,7 +85,6 @@ struct Node::State {
   std::deque<std::string> decisions;  // the last ones, a line each
 
   std::atomic<bool> drained = false;
-  std::atomic<bool> has_workers = false;  // with clients: one that is ready to decode
   Published<NodeStatus> status;
   Published<std::string> description;
   Published<std::deque<std::string>> last_decisions;

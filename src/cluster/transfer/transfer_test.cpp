@@ -272,11 +272,11 @@ TEST_P(TransferPair, APeerThatHasLongLeftCannotBeReachedAndPushesToItEnd) {
 // UCX's own thread and its half-made connections are at work in every one of these moments.
 TEST_P(TransferPair, APeerMayLeaveAtAnyMomentWhileItIsBeingReached) {
   for (int moment = 0; moment < 40; ++moment) {
-    TestAgent leaving(config(4)), sender(config(5));
-    sender->add_peer(WorkerId{4}, leaving->describe());
+    TestAgent leaving(config(4)), reaching(config(5));
+    reaching->add_peer(WorkerId{4}, leaving->describe());
     std::this_thread::sleep_for(std::chrono::microseconds(50 * moment));
     leaving.destroy();
-    ASSERT_TRUE(sender.await<TransferPeerDown>()) << moment;
+    ASSERT_TRUE(reaching.await<TransferPeerDown>()) << moment;
   }
 }
 

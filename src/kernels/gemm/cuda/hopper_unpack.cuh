@@ -247,24 +247,30 @@ struct Rows<DType::kQ6_K> {
 };
 
 // Types with blocks of 32: two of them a group.
-template <>
-struct Rows<DType::kQ4_0> {
-  static constexpr int kCols = 256, kBytes = 144, kPitch = 144, kBlockBytes = 18, kZero = 8;
-  static constexpr bool kShrinks = true;
+template <class Type, int kBytesOfBlock>
+struct PairsOfBlocks {
   using Head = Lines;
+  static constexpr int kBlockBytes = kBytesOfBlock;
+  template <int kIndex>
+  __device__ static void unpack(const LaneRows& rows, const Head& head, Fragment& to) {
+    constexpr int kFirst = 2 * kIndex * kBlockBytes, kSecond = kFirst + kBlockBytes;
+    Type::unpack_block(rows.upper + kFirst, head.of<2 * kIndex>(0), to.upper.at);
+    Type::unpack_block(rows.upper + kSecond, head.of<2 * kIndex + 1>(0), to.upper.at + 4);
+    Type::unpack_block(rows.lower + kFirst, head.of<2 * kIndex>(1), to.lower.at);
+    Type::unpack_block(rows.lower + kSecond, head.of<2 * kIndex + 1>(1), to.lower.at + 4);
+  }
+};
+
+template <>
+struct Rows<DType::kQ4_0> : PairsOfBlocks<Rows<DType::kQ4_0>, 18> {
+  static constexpr int kCols = 256, kBytes = 144, kPitch = 144, kZero = 8;
+  static constexpr bool kShrinks = true;
   __device__ static Head open(const LaneRows& rows) {
     const uint8_t* blocks = row_of_mine(rows) + quad_lane() / 2 * (4 * kBlockBytes);
     Head head;
 #pragma unroll
     for (int i = 0; i < 4; ++i) head.mine[i] = line_of<kZero>(half_at(blocks + i * kBlockBytes));
     return head;
-  }
-  template <int kIndex>
-  __device__ static void unpack(const LaneRows& rows, const Head& head, Fragment& to) {
-    unpack_block(rows.upper + 2 * kIndex * kBlockBytes, head.of<2 * kIndex>(0), to.upper.at);
-    unpack_block(rows.upper + (2 * kIndex + 1) * kBlockBytes, head.of<2 * kIndex + 1>(0), to.upper.at + 4);
-    unpack_block(rows.lower + 2 * kIndex * kBlockBytes, head.of<2 * kIndex>(1), to.lower.at);
-    unpack_block(rows.lower + (2 * kIndex + 1) * kBlockBytes, head.of<2 * kIndex + 1>(1), to.lower.at + 4);
   }
   __device__ static void unpack_block(const uint8_t* block, __nv_bfloat162 line, uint32_t* to) {
     const __nv_bfloat162 high = for_high_nibbles(line);
@@ -314,10 +320,9 @@ struct Rows<DType::kQ8_0> {
 // Four bits are a float of their own: its BF16 is looked up bytewise and multiplied with a power of two,
 // which is exact.
 template <>
-struct Rows<DType::kMXFP4> {
-  static constexpr int kCols = 256, kBytes = 136, kPitch = 176, kBlockBytes = 17;
+struct Rows<DType::kMXFP4> : PairsOfBlocks<Rows<DType::kMXFP4>, 17> {  // the head: the scale in both halves
+  static constexpr int kCols = 256, kBytes = 136, kPitch = 176;
   static constexpr bool kShrinks = false;
-  using Head = Lines;  // the scale in both halves
   __device__ static Head open(const LaneRows& rows) {
     const uint8_t* blocks = row_of_mine(rows) + quad_lane() / 2 * (4 * kBlockBytes);
     Head head;
@@ -337,13 +342,6 @@ struct Rows<DType::kMXFP4> {
                    odd = __byte_perm(low, high, 0x7351) | (signs & 0x80008000u);
     first = bits_of(__hmul2(as_pair(even), scale));
     second = bits_of(__hmul2(as_pair(odd), scale));
-  }
-  template <int kIndex>
-  __device__ static void unpack(const LaneRows& rows, const Head& head, Fragment& to) {
-    unpack_block(rows.upper + 2 * kIndex * kBlockBytes, head.of<2 * kIndex>(0), to.upper.at);
-    unpack_block(rows.upper + (2 * kIndex + 1) * kBlockBytes, head.of<2 * kIndex + 1>(0), to.upper.at + 4);
-    unpack_block(rows.lower + 2 * kIndex * kBlockBytes, head.of<2 * kIndex>(1), to.lower.at);
-    unpack_block(rows.lower + (2 * kIndex + 1) * kBlockBytes, head.of<2 * kIndex + 1>(1), to.lower.at + 4);
   }
   __device__ static void unpack_block(const uint8_t* block, __nv_bfloat162 scale, uint32_t* to) {
     const uint8_t* mine = block + 1 + quad_lane() * 2;
