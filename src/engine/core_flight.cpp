@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "engine/core.h"
+#include "engine/moving_average.h"
 #include "model/rope_scaling.h"
 
 namespace cheetah {
@@ -11,10 +12,7 @@ namespace {
 
 constexpr double kRateMemory_s = 5;
 constexpr double kNewestWeight = 0.2;  // of a step in the averages of their times
-
-void average_in(double& average, double value) {
-  average = average == 0 ? value : average + kNewestWeight * (value - average);
-}
+constexpr double kWholeChunk = 128;    // tokens; a step of fewer says less of what a token costs
 
 EngineTime clock_now() { return std::chrono::steady_clock::now(); }
 
@@ -198,9 +196,12 @@ void EngineCore::observe_step(const Flight& flight, EngineTime end) {
   stats_.step_tokens.observe(static_cast<double>(flight.shape.tokens));
   const auto num_sequences = std::ssize(flight.works);
   if (flight.shape.tokens == num_sequences)
-    average_in(stats_.decode_step_us, seconds * 1e6);
-  else if (flight.shape.tokens >= 2 * num_sequences)  // most of it is prompts
-    average_in(stats_.prefill_us_per_token, seconds * 1e6 / static_cast<double>(flight.shape.tokens));
+    average_in(stats_.decode_step_us, seconds * 1e6, kNewestWeight);
+  else if (flight.shape.tokens >= 2 * num_sequences) {  // most of it is prompts
+    const auto tokens = static_cast<double>(flight.shape.tokens);
+    average_in(stats_.prefill_us_per_token, seconds * 1e6 / tokens,
+               kNewestWeight * std::min(1.0, tokens / kWholeChunk));
+  }
   const double rate = static_cast<double>(flight.shape.tokens) / std::max(seconds, 1e-6);
   const double weight = stats_.steps == 1 ? 1 : 1 - std::exp(-seconds / kRateMemory_s);
   stats_.drain_tokens_per_s += weight * (rate - stats_.drain_tokens_per_s);

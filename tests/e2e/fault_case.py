@@ -72,6 +72,7 @@ class ClusterCase(unittest.TestCase):
     def tearDown(self):
         if self._outcome.result and any(test is self for test, _ in self._outcome.result.failures + self._outcome.result.errors):
             print({name: text[-1500:] for name, text in self.cluster.logs().items()})
+            print(self.cluster.decisions()[-4000:])
 
     def check_load(self, load, may_fail=lambda stream: False):
         for error in load.broken:

@@ -363,6 +363,14 @@ class Cluster:
                 process.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def decisions(self):
+        """The router's last ones, refusals included; whatever happened to it."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.router.port}/v1/decisions", timeout=5) as answer:
+                return answer.read().decode()
+        except OSError as error:
+            return repr(error)
+
     def logs(self):
         return {path.name: path.read_text("utf-8", "replace")[-3000:] for path in pathlib.Path(self.folder).glob("*.log")}
 

@@ -296,7 +296,8 @@ class PoliciesTest(unittest.TestCase):
 
     def wait_until_idle(self, nodes):
         """Nothing runs, and the workers have said so: what is not known to have ended counts as running."""
-        wait_until(lambda: nodes.all_there() and nodes.count("cheetah_cluster_worker_running") == 0, "the workers to be idle")
+        wait_until(lambda: nodes.all_there() and nodes.count("cheetah_cluster_worker_running") + nodes.count("cheetah_cluster_worker_waiting") == 0,
+                   "the workers to be idle")
 
     def check_degraded(self, nodes, question, expected, name, ids):
         """The one place of the large model is taken, by somebody whose worker stands still: the other answers as if it had been asked.

@@ -88,7 +88,10 @@ void EngineDesk::execute(const EnginePause& pause) {
 void EngineDesk::warm_up() {
   setting_.chores.post([this] {
     setting_.engine.warm_up();
-    setting_.loop.post([this] { setting_.feed(WarmedUp{}); });
+    setting_.loop.post([this] {
+      setting_.feed(LoadMeasured{load()});  // whoever hears that we are ready must not see our own requests
+      setting_.feed(WarmedUp{});
+    });
   });
 }
 

@@ -65,9 +65,7 @@ Degradation degradation_of(const AdmissionRequest& request, const QosConfig& qos
 Prediction for_class(Prediction prediction, int class_index, const ModelState& state) {
   const Shares& shares = state.shares;
   const auto measured = state.ttft_ratios.find(shares.name(class_index));
-  // A model that is wrong by more than this is not corrected but distrusted.
-  const double correction =
-      measured == state.ttft_ratios.end() ? 1 : std::clamp(measured->second.value_or(1), 0.25, 4.0);
+  const double correction = measured == state.ttft_ratios.end() ? 1 : measured->second.value_or(1);
   const double wait_ms = prediction.wait_ms * shares.share_ahead_of(class_index);
   prediction.model_ttft_ms = prediction.ttft_ms + wait_ms - prediction.wait_ms;
   prediction.ttft_ms = correction * prediction.model_ttft_ms;
@@ -275,8 +273,10 @@ AdmissionDecision admit(const ClusterView& view, const AdmissionRequest& request
 void first_token_came(const AdmissionDecision& decision, double ttft_ms, const QosConfig& qos,
                       AdmissionState& state) {
   if (decision.prediction.model_ttft_ms <= 0) return;
-  state.models[decision.model].ttft_ratios[decision.qos_class].add(
-      ttft_ms / decision.prediction.model_ttft_ms, qos.ema_alpha);
+  // A model that is wrong by more than this is not corrected but distrusted; and one first token that was
+  // kept up for a second must not be remembered for hundreds of requests.
+  const double ratio = std::clamp(ttft_ms / decision.prediction.model_ttft_ms, 0.25, 4.0);
+  state.models[decision.model].ttft_ratios[decision.qos_class].add(ratio, qos.ema_alpha);
 }
 
 void finish(const std::string& tenant, const AdmissionDecision& decision, int64_t unused_tokens,

@@ -116,6 +116,18 @@ TEST_F(Admission, LearnsWhatThePredictionLeavesOut) {
   EXPECT_NEAR(ask(1).prediction.ttft_ms, 2 * before, 1e-6);
 }
 
+TEST_F(Admission, OneFirstTokenThatWasKeptUpIsSoonForgotten) {
+  const AdmissionDecision usual = ask(1);
+  const auto came = [&](double times) {
+    first_token_came(usual, times * usual.prediction.model_ttft_ms, qos, state);
+  };
+  for (int i = 0; i < 20; ++i) came(1);
+  came(1000);
+  EXPECT_LT(ask(1).prediction.ttft_ms, 2 * usual.prediction.ttft_ms);
+  for (int i = 0; i < 60; ++i) came(1);
+  EXPECT_NEAR(ask(1).prediction.ttft_ms, usual.prediction.ttft_ms, 0.3 * usual.prediction.ttft_ms);
+}
+
 TEST_F(Admission, DegradesRatherThanRefusesWhereTheClassSaysSo) {
   qos.classes[1].degrade = true;
   qos.degraded_output = 20;
