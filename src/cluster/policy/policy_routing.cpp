@@ -9,8 +9,6 @@
 namespace cheetah::cluster {
 namespace {
 
-constexpr size_t kMaxSent = 4096;  // remembered for one worker between two of its reports
-
 double milliseconds(Microseconds time) { return static_cast<double>(time.count()) / 1e3; }
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -86,12 +84,7 @@ ClusterView PolicyRouting::view_of(const RouteQuestion& question) {
     const Time reported = known.load_at == Time{} ? known.heard_at : known.load_at;
     worker.load_age = question.now - reported;
     worker.reachable = known.linked && !known.silent && !known.left;
-    std::deque<Sent>& sent = sent_[id];
-    while (!sent.empty() && sent.front().at < known.load_at) sent.pop_front();
-    for (const Sent& one : sent) {
-      worker.sent_choices += one.choices;
-      worker.sent_prefill_tokens += one.tokens;
-    }
+    since_report_.bring_up_to_date(worker, known.load_at);
     view.workers.push_back(std::move(worker));
   }
   const double tokens = static_cast<double>(question.queue_depth) * prompt_tokens_.value_or(0);
@@ -219,15 +212,6 @@ Admission PolicyRouting::admit(const RouteQuestion& question) {
   return answer;
 }
 
-void PolicyRouting::note_sent(WorkerId worker, const RouteRequest& request, Time now) {
-  std::deque<Sent>& sent = sent_[worker];
-  if (sent.size() >= kMaxSent) sent.pop_front();
-  sent.push_back({.uid = request.key.uid,
-                  .at = now,
-                  .choices = request.choices,
-                  .tokens = effective_tokens(request, worker)});
-}
-
 Placement PolicyRouting::route(const RouteQuestion& question) {
   if (!first_question_) first_question_ = question.now;
   const RouteRequest request = request_of(question);
@@ -257,15 +241,13 @@ Placement PolicyRouting::route(const RouteQuestion& question) {
   placement.why = line_of(routed);
   if (!decision.decode) return placement;
   prompt_tokens_.add(static_cast<double>(request.prompt_tokens), config_.qos.ema_alpha);
-  note_sent(*decision.decode, request, question.now);
+  since_report_.sent(*decision.decode, request, question.now);
   decisions_.add(std::move(routed));
   return placement;
 }
 
 void PolicyRouting::observe(const Outcome& outcome, Time now) {
-  // One that ended between two reports is in neither.
-  for (auto& [worker, sent] : sent_)
-    std::erase_if(sent, [&](const Sent& one) { return one.uid == outcome.client.uid; });
+  since_report_.ended(outcome.client.uid, now);
   const auto found = admitted_.find(outcome.client.uid);
   const int64_t choices = std::max(1, outcome.client.request.n);
   const int64_t each = outcome.generated / choices;
@@ -324,7 +306,7 @@ std::optional<Plan> PolicyRouting::plan(const KnownWorkers& workers, int64_t que
 void PolicyRouting::forget(WorkerId worker) {
   kv_index_.remove(worker);
   for (auto& [model, memory] : memory_) memory.forget(worker);
-  sent_.erase(worker);
+  since_report_.forget(worker);
   learned_at_.erase(worker);
 }
 

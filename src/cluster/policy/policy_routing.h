@@ -1,7 +1,6 @@
 #pragma once
 // The policies behind a router: keeps what they remember between requests and translates between the router's
 // words and theirs. One thread, like the router; no clock (every question brings its time).
-#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -16,6 +15,7 @@
 #include "cluster/policy/planner.h"
 #include "cluster/policy/policy_config.h"
 #include "cluster/policy/route.h"
+#include "cluster/policy/since_report.h"
 
 namespace cheetah::cluster {
 
@@ -55,11 +55,6 @@ class PolicyRouting : public Routing {
   std::string worth_text() const;  // what was measured of both ways, a line for each length seen
 
  private:
-  struct Sent {
-    RequestUid uid{};
-    Time at{};
-    int64_t choices = 0, tokens = 0;
-  };
   struct Admitted {
     std::string tenant, qos_class;
     AdmissionDecision decision;
@@ -75,7 +70,6 @@ class PolicyRouting : public Routing {
   RefusedRequest refused(const RouteQuestion& question, const AdmissionRequest& request,
                          const AdmissionDecision& decision) const;
   int class_index_of(const ClientRequest& client) const;
-  void note_sent(WorkerId worker, const RouteRequest& request, Time now);
 
   PolicyConfig config_;
   BlockNames block_names_;
@@ -85,8 +79,8 @@ class PolicyRouting : public Routing {
   KvIndex kv_index_;
   DecisionRing decisions_;
   ClusterNumbers numbers_;
-  std::map<WorkerId, std::deque<Sent>> sent_;  // since the worker's last report
-  std::map<WorkerId, Time> learned_at_;        // the last report whose step time was counted
+  SinceReport since_report_;
+  std::map<WorkerId, Time> learned_at_;  // the last report whose step time was counted
   std::unordered_map<RequestUid, Admitted> admitted_;
   Planner planner_;
   Ema prompt_tokens_;

@@ -88,6 +88,34 @@ TEST_F(PolicyRoutingTest, WhatWasSentSinceAReportCounts) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(routing.route(question()).decode, worker_id(1));
 }
 
+TEST_F(PolicyRoutingTest, WhatEndedSinceAReportHasLeftItsPlace) {
+  config.qos.classes = {{.name = "default", .ttft_slo_ms = 1e6, .tpot_slo_ms = 1e6, .reject_early = true}};
+  workers.erase(worker_id(2));
+  KnownWorker& only = workers[worker_id(1)];
+  only.descriptor.max_sequences = 1;
+  PolicyRouting routing(config);
+  const auto ask = [&](uint64_t uid) {
+    client.uid = static_cast<RequestUid>(uid);
+    const bool accepted = routing.admit(question()).kind == Admission::Kind::kAccept;
+    if (accepted) routing.route(question());
+    return accepted;
+  };
+  ASSERT_TRUE(ask(1));
+  EXPECT_FALSE(ask(2)) << "sent since the report";
+  client.uid = static_cast<RequestUid>(1);
+  only.load.running = 1;
+  only.load.decode_tokens = 1000;
+  only.load_at = now += milliseconds(1);
+  EXPECT_FALSE(ask(2)) << "reported";
+  now += milliseconds(1);
+  client.uid = static_cast<RequestUid>(1);
+  routing.observe(done(), now);
+  ASSERT_TRUE(ask(3)) << "reported, but its end is known";
+  EXPECT_FALSE(ask(4));
+  only.load_at = now += milliseconds(1);
+  EXPECT_FALSE(ask(4)) << "the next report is of the one that has come meanwhile";
+}
+
 TEST_F(PolicyRoutingTest, ADecodingIngressKeepsItsRequestsUnlessItLostThem) {
   PolicyRouting routing(config);
   RouteQuestion asked = question();
