@@ -149,16 +149,19 @@ class Phases(ClusterCase):
             reached = set()
             for _ in range(20):  # one that was too slow is computed where it is, and does not come to all of them
                 self.arm(**places)
+                before = self.stops()
                 ask = Ask(self, next(self.numbers))
-                reached |= self.stop_at_every_place(role, ask)
+                self.pause_at_every_place(role, ask)
                 self.check(ask)
+                stops = self.stops() - before
+                FAULTS[f"{role} stopped in an exact phase"] += stops.total()
+                reached |= set(stops)
                 if len(reached) == len(PHASES):
                     break
             self.assertEqual(reached, {place for _, place, _ in PHASES.values()}, f"where the {role} stood still")
         self.settle()
 
-    def stop_at_every_place(self, role, ask):
-        before = self.stops()
+    def pause_at_every_place(self, role, ask):
         while ask.is_alive():
             stands = [node for node in self.cluster.nodes.values() if node.stopped()]
             if not stands:
@@ -168,9 +171,6 @@ class Phases(ClusterCase):
             pause([victim], 0.1)  # far below what counts as lost
             for node in stands:
                 node.signal(signal.SIGCONT)
-        places = self.stops() - before
-        FAULTS[f"{role} stopped in an exact phase"] += places.total()
-        return set(places)
 
     def stops(self):
         return collections.Counter(place for node in self.cluster.nodes.values() for (place, action), number in node.struck().items()
