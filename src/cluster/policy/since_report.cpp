@@ -44,8 +44,7 @@ void SinceReport::bring_up_to_date(WorkerView& worker, Time reported) {
   }
   // One that came and went between two reports is in neither. Of one with several choices the last is gone at
   // least.
-  const int64_t gone =
-      std::ranges::count_if(ended, [&](const Ended& one) { return one.sent < reported; });
+  const int64_t gone = std::ranges::count_if(ended, [&](const Ended& one) { return one.sent < reported; });
   const int64_t ran = std::min(gone, worker.load.running);
   worker.load.running -= ran;
   worker.load.waiting -= std::min(gone - ran, worker.load.waiting);

@@ -82,7 +82,7 @@ class InProcessTransport final : public SessionTransport {
     thread_ = std::thread([this] { loop(); });
   }
   ~InProcessTransport() override {
-    stop_checking();
+    stop_work_beside();
     fabric_->remove(config_.self, inlet_.get());
     inlet_->box.post(Leave{});
     thread_.join();
@@ -108,7 +108,7 @@ class InProcessTransport final : public SessionTransport {
   }
   void close_link(LinkId link) override { send(link, LinkClosed{link}); }
   void learn_arena(LinkId, const AgentWelcome&) override {}  // its inlet has it
-  bool transmit(LinkId link, const PushOrder& order, WriterNumber writer, std::string& why) override {
+  bool transmit(LinkId link, PushOrder& order, WriterNumber writer, std::string& why) override {
     const Written written = write_slab(order, others_.at(link)->arena.view(), writer, config_.midway);
     if (written.result == WriteResult::kLanded) {
       say(link, SlabNotice{order.id, order.slot.slot, order.slot.generation, order.bytes, written.checksum,

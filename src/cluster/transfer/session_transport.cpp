@@ -9,8 +9,7 @@ namespace cheetah::cluster::transfer {
 namespace {
 
 constexpr Duration kHandshakeLimit = std::chrono::seconds(10);
-constexpr int64_t kCheckedBeside = 256 << 10;  // a smaller slab is summed sooner than another thread wakes
-constexpr size_t kMaxSessions = 1024;          // of a machine; more is an attack or a leak
+constexpr size_t kMaxSessions = 1024;  // of a machine; more is an attack or a leak
 
 }  // namespace
 
@@ -131,7 +130,7 @@ void SessionTransport::send(LinkId link, Session& session, TransportOrder order)
     return;
   }
   if (const auto* text = std::get_if<SayOrder>(&order)) return say(link, text->message);
-  const auto& push = std::get<PushOrder>(order);
+  auto& push = std::get<PushOrder>(order);
   if (push.cancelled->load(std::memory_order_relaxed)) {
     sink_.post(PushEnded{push.id, "transfer: cancelled"});
     return;
@@ -210,10 +209,10 @@ void SessionTransport::landed(LinkId link, const SlabNotice& notice) {
       !view.words.begin_check(notice.slot, notice.generation, session->writer_here))
     return refuse(link, notice, why_not(WriteResult::kUnwanted));
   Landed slab{link, session->handshake.peer(), notice, view};
-  if (notice.bytes < kCheckedBeside)
+  if (notice.bytes < kSummedBeside)
     answer(check(slab));
   else
-    landed_.post(std::move(slab));
+    beside_.post(std::move(slab));
 }
 
 AnswerOrder SessionTransport::check(Landed& slab) {
@@ -224,17 +223,26 @@ AnswerOrder SessionTransport::check(Landed& slab) {
   return order;
 }
 
-void SessionTransport::check_landed() {
-  std::vector<Landed> slabs;
-  while (landed_.wait()) {
-    landed_.take_all(slabs);
-    for (Landed& slab : slabs) post(check(slab));
+void SessionTransport::work_beside() {
+  std::vector<std::variant<Landed, PushOrder>> work;
+  while (beside_.wait()) {
+    beside_.take_all(work);
+    for (auto& one : work) {
+      if (beside_.closed()) return;  // what is sent may be gone
+      if (auto* slab = std::get_if<Landed>(&one)) {
+        post(check(*slab));
+        continue;
+      }
+      auto& order = std::get<PushOrder>(one);
+      if (!order.cancelled->load(std::memory_order_relaxed)) order.summed = sum_up(order);
+      post(std::move(order));
+    }
   }
 }
 
-void SessionTransport::stop_checking() {
-  landed_.close();
-  checker_.join();
+void SessionTransport::stop_work_beside() {
+  beside_.close();
+  beside_thread_.join();
 }
 
 void SessionTransport::answer(const AnswerOrder& order) {

@@ -13,14 +13,16 @@
 
 namespace cheetah::cluster::transfer {
 
+constexpr int64_t kSummedBeside = 256 << 10;  // a smaller slab is summed sooner than another thread wakes
+
 // All but the constructor runs on the transport's inner thread. No link lives long without proof, and one
 // peer's mistakes close its links and nothing else.
 class SessionTransport : public Transport {
  public:
   SessionTransport(const TransferConfig& config, EventSink& sink)
-      : config_(config), sink_(sink), checker_([this] { check_landed(); }) {}
+      : config_(config), sink_(sink), beside_thread_([this] { work_beside(); }) {}
   ~SessionTransport() override {
-    if (checker_.joinable()) stop_checking();  // a constructor below failed
+    if (beside_thread_.joinable()) stop_work_beside();  // a constructor below failed
   }
 
  protected:
@@ -33,7 +35,7 @@ class SessionTransport : public Transport {
   virtual void learn_arena(LinkId link, const AgentWelcome& theirs) = 0;  // throws Error
   // Brings the slab there; the notice must reach the peer when it is all there. False with `why` when it
   // ended without.
-  virtual bool transmit(LinkId link, const PushOrder& order, WriterNumber writer, std::string& why) = 0;
+  virtual bool transmit(LinkId link, PushOrder& order, WriterNumber writer, std::string& why) = 0;
   virtual void remember_memory(const RegisterOrder&) {}
   virtual void forget_memory(MemoryHandle) {}
 
@@ -45,7 +47,9 @@ class SessionTransport : public Transport {
   void obey(TransportOrder& order);
   void give_up_on_silent_peers(Time now);
   void landed(LinkId link, const SlabNotice& notice);  // has it checked, answers and tells the owner
-  void stop_checking();  // first thing in the destructor below: the checking thread posts orders
+  // Any thread may call it. The order is posted again, summed, when its turn comes.
+  void sum_up_beside(PushOrder order) { beside_.post(std::move(order)); }
+  void stop_work_beside();  // first thing in the destructor below: that thread posts orders
   void refuse(LinkId link, const SlabNotice& notice, const std::string& why);
   void push_failed(LinkId link, TransferId id, const std::string& why);
   bool established(LinkId link) const;
@@ -84,18 +88,18 @@ class SessionTransport : public Transport {
   WriterNumber last_writer_ = 0;
   std::vector<WriterNumber> free_writers_;  // of connections that are gone
 
-  // Sums take a third of the time of the copy, so large slabs are checked beside it.
+  // Sums take a third of the time of the copy, so those of large slabs are made beside it.
   struct Landed {
     LinkId link{};
     WorkerId from{};
     SlabNotice notice;
     ArenaView arena;
   };
-  void check_landed();
+  void work_beside();
   AnswerOrder check(Landed& slab);
   void answer(const AnswerOrder& order);
-  Mailbox<Landed> landed_;
-  std::thread checker_;
+  Mailbox<std::variant<Landed, PushOrder>> beside_;
+  std::thread beside_thread_;
 };
 
 }  // namespace cheetah::cluster::transfer

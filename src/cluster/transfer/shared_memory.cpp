@@ -23,7 +23,7 @@ class SharedMemoryTransport final : public SessionTransport {
     thread_ = std::thread([this] { loop(); });
   }
   ~SharedMemoryTransport() override {
-    stop_checking();
+    stop_work_beside();
     orders_.close();
     wake_up();
     thread_.join();
@@ -68,7 +68,7 @@ class SharedMemoryTransport final : public SessionTransport {
     Link& mine = links_.at(link);
     mine.theirs = std::make_unique<SharedArena>(std::move(mine.attached), theirs);
   }
-  bool transmit(LinkId link, const PushOrder& order, WriterNumber writer, std::string& why) override {
+  bool transmit(LinkId link, PushOrder& order, WriterNumber writer, std::string& why) override {
     try {
       const Written written = write_slab(order, links_.at(link).theirs->view(), writer, config_.midway);
       if (written.result == WriteResult::kLanded) {

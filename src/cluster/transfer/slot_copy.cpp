@@ -77,6 +77,23 @@ Written write_slab(const PushOrder& order, const ArenaView& arena, WriterNumber 
   return {WriteResult::kLanded, on_host ? sum.value() : 0};
 }
 
+SummedSlab sum_up(const PushOrder& order) {
+  SummedSlab slab;
+  Checksum sum;
+  if (order.pieces.size() == 1) {
+    sum.update(order.pieces.front());
+  } else {
+    slab.gathered = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(order.bytes));
+    std::byte* to = slab.gathered.get();
+    for (const auto& piece : order.pieces) {
+      sum.update_and_copy(piece, to);
+      to += piece.size();
+    }
+  }
+  slab.checksum = sum.value();
+  return slab;
+}
+
 bool is_intact(const SlabNotice& notice, const ArenaView& arena) {
   // Bytes that never left the device are not summed: its memory and its copies are under ECC.
   return arena.kind == MemoryKind::kDevice ||

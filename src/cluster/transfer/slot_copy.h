@@ -22,6 +22,9 @@ struct Written {
 Written write_slab(const PushOrder& order, const ArenaView& arena, WriterNumber writer,
                    const std::function<void()>& midway);
 
+// One run of bytes and its sum, for a transport that does not copy by itself.
+SummedSlab sum_up(const PushOrder& order);
+
 // Whether a landed slab is what its notice says. On the receiver's side, between begin_check and
 // finish_check.
 bool is_intact(const SlabNotice& notice, const ArenaView& arena);

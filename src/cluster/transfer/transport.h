@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -32,6 +33,10 @@ enum class LinkId : uint64_t {};
 
 // ---- Owner to inner thread ----
 
+struct SummedSlab {
+  std::unique_ptr<std::byte[]> gathered;  // nullptr: there is one piece
+  uint64_t checksum = 0;
+};
 struct PushOrder {
   TransferId id{};
   WorkerId to{};
@@ -41,6 +46,7 @@ struct PushOrder {
   MemoryKind kind = MemoryKind::kHost;
   std::string notify;
   std::shared_ptr<std::atomic<bool>> cancelled;  // the agent sets it, the inner thread looks between chunks
+  std::optional<SummedSlab> summed = {};         // where the transport has that done first
 };
 struct ConnectOrder {
   WorkerId peer{};

@@ -29,7 +29,7 @@ UcxTransport::UcxTransport(const TransferConfig& config, EventSink& sink)
 }
 
 UcxTransport::~UcxTransport() {
-  stop_checking();
+  stop_work_beside();
   orders_.close();
   ucp_worker_signal(worker_.get());
   thread_.join();

@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "cluster/transfer/checksum.h"
 #include "cluster/transfer/ucx_transport.h"
 
 namespace cheetah::cluster::transfer {
@@ -71,7 +70,17 @@ void UcxTransport::say(LinkId link, const AgentMessage& message) {
   mine.why = why;
 }
 
-bool UcxTransport::transmit(LinkId link, const PushOrder& order, WriterNumber, std::string& why) {
+// A large slab is gathered and summed first, so that this takes nothing from the thread that moves bytes.
+void UcxTransport::post(TransportOrder order) {
+  auto* push = std::get_if<PushOrder>(&order);
+  const bool large = push && push->kind == MemoryKind::kHost && push->bytes >= kSummedBeside;
+  if (large && !push->summed && !push->cancelled->load(std::memory_order_relaxed))
+    return sum_up_beside(std::move(*push));
+  orders_.post(std::move(order));
+  ucp_worker_signal(worker_.get());
+}
+
+bool UcxTransport::transmit(LinkId link, PushOrder& order, WriterNumber, std::string& why) {
   if (order.kind != MemoryKind::kHost) {
     why = "transfer: this UCX does not reach the device's memory";
     return false;
@@ -82,23 +91,12 @@ bool UcxTransport::transmit(LinkId link, const PushOrder& order, WriterNumber, s
     return false;
   }
   auto sending = std::make_unique<Sending>();
-  std::span<const std::byte> data;
-  Checksum sum;
-  if (order.pieces.size() == 1) {
-    data = order.pieces.front();
-    sum.update(data);
-  } else {
-    const auto bytes = static_cast<size_t>(order.bytes);
-    sending->bytes = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    std::byte* to = sending->bytes.get();
-    for (const auto& piece : order.pieces) {
-      sum.update_and_copy(piece, to);
-      to += piece.size();
-    }
-    data = {sending->bytes.get(), bytes};
-  }
+  SummedSlab slab = order.summed ? *std::move(order.summed) : sum_up(order);
+  sending->bytes = std::move(slab.gathered);
+  const std::byte* from = sending->bytes ? sending->bytes.get() : order.pieces.front().data();
+  const std::span data(from, static_cast<size_t>(order.bytes));
   const SlabNotice notice{order.id,    order.slot.slot, order.slot.generation,
-                          order.bytes, sum.value(),     order.notify};
+                          order.bytes, slab.checksum,   order.notify};
   sending->header = encode(AgentMessage(notice));
   const uint32_t flags = order.bytes >= kRendezvousBytes ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
   const bool sent = send(mine.endpoint, kSlab, std::move(sending), data, flags, why);

@@ -23,10 +23,7 @@ class UcxTransport final : public SessionTransport {
 
   std::string address() const override { return acceptor_->address(); }
   ArenaView arena() const override { return arena_view_; }
-  void post(TransportOrder order) override {
-    orders_.post(std::move(order));
-    ucp_worker_signal(worker_.get());
-  }
+  void post(TransportOrder order) override;
 
  private:
   enum AmId : unsigned { kControl = 1, kSlab = 2 };
@@ -54,7 +51,7 @@ class UcxTransport final : public SessionTransport {
   void say(LinkId link, const AgentMessage& message) override;
   void close_link(LinkId link) override { links_.at(link).failed = true; }
   void learn_arena(LinkId, const AgentWelcome&) override {}
-  bool transmit(LinkId link, const PushOrder& order, WriterNumber writer, std::string& why) override;
+  bool transmit(LinkId link, PushOrder& order, WriterNumber writer, std::string& why) override;
   void remember_memory(const RegisterOrder& order) override;
   void forget_memory(MemoryHandle handle) override;
 
