@@ -324,7 +324,7 @@ class PoliciesTest(unittest.TestCase):
         finally:
             large.signal(signal.SIGCONT)
             busy.close()
-        self.wait_for_decision(nodes, r"other model: other_model .*why=(share|decode_share|no_worker)")
+        self.wait_for_decision(nodes, r"other model: other_model .*why=(share|decode_share|queue_time|no_worker)")
 
     def test_a_flood_does_not_keep_a_reserved_class_from_its_place(self):
         policy = ('[qos]\ndefault_class = "free"\n[[qos.class]]\nname = "premium"\nreserved = 0.5\nreject_early = false\n[[qos.class]]\nname = "free"\n'

@@ -220,6 +220,39 @@ TEST_F(RouterTransitions, AfterTooManyLostWorkersTheClientIsTold) {
   EXPECT_EQ(router.counted(Counter::kMigrationLimit), 1);
 }
 
+TEST_F(RouterTransitions, ARequestThatGetsOnIsNotToBlameForItsWorkers) {
+  router.join(kDecodeA);
+  router.join(kDecodeB);
+  router.ask();
+  uint32_t attempt = 1;
+  for (; attempt <= 16; ++attempt) {
+    ASSERT_EQ(router.sent<Generate>().size(), 1u) << attempt;
+    const WorkerId at = router.sent<Generate>()[0].first;
+    router.token(at, attempt, 0, attempt - 1, event_of({static_cast<int32_t>(attempt)}));
+    router.hear(at, GaveUp{key_of(attempt), GiveUpReason::kFailed, ""});
+  }
+  ASSERT_EQ(router.sent<Generate>().size(), 1u) << "somewhere it ends, but not here";
+  const WorkerId at = router.sent<Generate>()[0].first;
+  router.token(at, attempt, 0, attempt - 1, event_of({99}));
+  router.hear(at, GaveUp{key_of(attempt), GiveUpReason::kFailed, ""});
+  EXPECT_EQ(router.ends(), 1);
+  EXPECT_EQ(router.counted(Counter::kMigrationLimit), 1);
+}
+
+TEST_F(RouterTransitions, AHalfAnsweredRequestWaitsLongerForAWorker) {
+  router.join(kDecodeA);
+  router.ask();
+  router.token(kDecodeA, 1, 0, 0, event_of({11}));
+  router.tell(PeerDown{kDecodeA});
+  router.pass(milliseconds(9000));
+  EXPECT_EQ(router.ends(), 0);
+  router.join(kDecodeB);
+  ASSERT_EQ(router.sent<Generate>().size(), 1u);
+  router.tell(PeerDown{kDecodeB});
+  router.pass(milliseconds(10100));
+  EXPECT_EQ(router.ends(), 1);
+}
+
 TEST_F(RouterTransitions, AWorkerThatDrainsIsNoFailureOfTheRequest) {
   router.join(kDecodeA);
   router.join(kDecodeB);

@@ -117,6 +117,7 @@ bool RouterCore::State::forward(Request& request, const Leg& leg, Tokens& messag
 
   ResumedChoice& choice = request.got[static_cast<size_t>(event.choice) % request.got.size()];
   for (const GeneratedToken& token : event.tokens) choice.tokens.push_back(token.id);
+  if (!event.tokens.empty()) request.vain = 0;
   if (!request.first_token && (!event.tokens.empty() || event.finish)) request.first_token = now;
   if (std::exchange(request.prompt_logprobs_sent,
                     request.prompt_logprobs_sent || !event.prompt_logprobs.empty()))

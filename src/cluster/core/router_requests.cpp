@@ -12,6 +12,7 @@ namespace {
 // A worker that drains hands over without fault; this many times are enough for a rolling restart of any
 // cluster.
 constexpr int kMaxHandOvers = 64;
+constexpr int kMaxFailures = 16;  // however many tokens came between them
 
 Microseconds micros(Duration duration) {
   return std::chrono::duration_cast<Microseconds>(std::max(duration, Duration{}));
@@ -173,13 +174,16 @@ bool RouterCore::State::lose_leg(Request& request, Attempt attempt, bool failure
   request.lost.push_back(leg->worker);
   request.legs.erase(leg);
   request.failures += failure ? 1 : 0;
+  request.vain += failure ? 1 : 0;
   request.hand_overs += failure ? 0 : 1;
   if (!request.legs.empty()) return true;  // the other of a race goes on
   if (planted.no_resume) request.got.assign(request.got.size(), {});
   request.waiting_since = now;
   waiting.insert(request.client.uid);
   const RequestUid uid = key.uid;
-  if (request.failures > config.max_migrations || request.hand_overs > kMaxHandOvers) {
+  // One that kills its workers must not go through all of them.
+  if (request.vain > config.max_migrations || request.failures > kMaxFailures ||
+      request.hand_overs > kMaxHandOvers) {
     count(Counter::kMigrationLimit);
     end_unavailable(request, "the request was lost with its worker too many times");
   } else {

@@ -29,7 +29,9 @@ struct PlacedRequest {
   Time arrived{};
   std::optional<Time> deadline;
   uint32_t attempts = 0;
-  int failures = 0, hand_overs = 0;
+  int failures = 0;  // of workers that had it; a worker that drains does not count
+  int vain = 0;      // of those, since its last token
+  int hand_overs = 0;
   std::vector<Leg> legs;           // two while a race is on
   std::vector<ResumedChoice> got;  // what the client has
   std::optional<Time> first_token;
@@ -96,6 +98,7 @@ struct RouterCore::State {
 
   // router_timers.cpp
   void schedule(Request& request);
+  Duration patience(const Request& request) const;  // while nobody has it
   Time wake_of(const Request& request) const;
   void run_timers();
   void run_timer(Request& request);

@@ -5,10 +5,14 @@
 
 namespace cheetah::cluster {
 
+Duration RouterCore::State::patience(const Request& request) const {
+  return request.attempts > 0 ? config.resume_wait : config.no_worker_wait;
+}
+
 Time RouterCore::State::wake_of(const Request& request) const {
   Time wake = Time::max();
   if (request.legs.empty()) {
-    wake = *request.waiting_since + config.no_worker_wait;
+    wake = *request.waiting_since + patience(request);
     if (request.deadline) wake = std::min(wake, *request.deadline);
     return wake;
   }
@@ -55,7 +59,7 @@ void RouterCore::State::run_timer(Request& request) {
       count(Counter::kDeadlines);
       return end_with(request, FinishReason::kDeadline, ErrorKind::kNone, "");
     }
-    if (now - *request.waiting_since >= config.no_worker_wait)
+    if (now - *request.waiting_since >= patience(request))
       return end_unavailable(request, "no worker can take the request now: try again later");
     return;
   }

@@ -57,6 +57,7 @@ RouterConfig router_config(WorkerId id, bool prefer_self) {
   config.hold_off = milliseconds(800);
   config.probe_after = milliseconds(400);
   config.no_worker_wait = milliseconds(1500);
+  config.resume_wait = milliseconds(4000);
   config.deadline_grace = milliseconds(300);
   config.default_time_limit = milliseconds(20000);
   return config;
