@@ -14,7 +14,6 @@ import os
 import platform
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,16 +21,11 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "e2e"))
+from ports import free_port
 from span_collector import Collector
 
 POLICY = '[routing]\noffload_policy = "always"\n[routing.worth]\nenabled = false\n'
 PATIENCE = 300
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def ask(port, model, prompt, trace):

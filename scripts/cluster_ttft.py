@@ -14,20 +14,18 @@ import os
 import platform
 import random
 import signal
-import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "e2e"))
+from ports import free_port
 
 LENGTHS = (64, 256, 512, 960)
 POLICY = '[routing]\noffload_policy = "{}"\n[routing.worth]\nenabled = false\n'
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def ask(port, prompt):

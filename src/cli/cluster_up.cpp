@@ -1,7 +1,5 @@
 // cheetah cluster up: one process a node, watched over.
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/free_port.h"
 #include "cli/cluster.h"
 #include "cli/cluster_memory.h"
 #include "cli/output.h"
@@ -26,20 +25,6 @@ namespace {
 
 using cluster::ProcessPlan;
 using cluster::Supervisor;
-
-// A port that was free a moment ago.
-uint16_t free_port() {
-  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const bool bound = probe >= 0 && bind(probe, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                     getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  if (probe >= 0) close(probe);
-  if (!bound) throw Error("no port is free on 127.0.0.1");
-  return ntohs(address.sin_port);
-}
 
 void write_private(const std::string& path, const std::string& text) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

@@ -15,17 +15,12 @@ import threading
 import time
 import urllib.request
 
+from ports import free_port
 from program import MODELS, PROGRAM, run
 
 PATIENCE = 120
 ETCD = shutil.which("etcd")
 NATS = shutil.which("nats-server") or (os.access("/usr/sbin/nats-server", os.X_OK) and "/usr/sbin/nats-server") or None
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait_until(condition, what, patience=PATIENCE):

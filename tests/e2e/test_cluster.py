@@ -11,6 +11,7 @@ import tempfile
 import time
 import unittest
 
+from ports import free_port
 from program import PROGRAM
 from server import Server
 
@@ -18,12 +19,6 @@ PATIENCE = 120
 MODEL = os.path.join(os.path.dirname(__file__), "..", "..", "models", "cub-1m")
 SMALL = ["--kv-memory", "32MiB", "--max-sequences", "8", "--log-level", "warning"]
 REMOTE = "[routing]\noffload_policy = \"always\"\n[routing.worth]\nenabled = false\n"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def post(port, body, path="/v1/completions", timeout=PATIENCE):

@@ -16,7 +16,9 @@ import unittest
 import urllib.error
 import urllib.request
 
-from fault_cluster import ETCD, NATS, PATIENCE, Cluster, Process, ProxiedCluster, free_port, wait_until
+from fault_cluster import ETCD, NATS, PATIENCE, Cluster, Process, ProxiedCluster, wait_until
+from ledger import Stream
+from ports import free_port
 from program import MODELS, PROGRAM, run
 
 NEVER = '[routing]\noffload_policy = "threshold"\n[routing.threshold]\nprefill_length = 100000\nmoderate_length = 100000\n[routing.worth]\nenabled = false\n'
@@ -107,6 +109,19 @@ class Readiness(unittest.TestCase):
             wait_until(lambda: self.health(cluster) == (503, "no workers"), "the router to say that nobody answers")
             decoder.restart()
             wait_until(lambda: self.health(cluster) == (200, "ok"), "the router to be ready again")
+
+
+class Alone(unittest.TestCase):
+    def test_an_answer_waits_for_the_only_decode_worker_to_come_back(self):
+        body = {"model": "cub-1m", "prompt": "Once upon a time", "max_tokens": 200, "temperature": 0, "ignore_eos": True}
+        with ProxiedCluster(prefill=1, decode=1) as cluster:
+            def ask(on_event=None):
+                stream = Stream("/v1/completions", body).run(cluster.router.port, on_event)
+                self.assertTrue(stream.ended_well(), (stream.status, stream.error, stream.cut))
+                return stream.choices[0]
+            undisturbed = ask()
+            self.assertEqual(ask(lambda seen: seen == 20 and cluster.of("decode")[0].restart()), undisturbed)
+            self.assertEqual(cluster.router.metrics()["cheetah_cluster_migrations_total"], 1)
 
 
 class Screen:

@@ -11,7 +11,8 @@ import tempfile
 import threading
 import unittest
 
-from fault_cluster import PATIENCE, Process, free_port, wait_until
+from fault_cluster import PATIENCE, Process, wait_until
+from ports import free_port
 from program import MODELS, PROGRAM, REFERENCES
 
 LARGE, SMALL, OTHER_WORDS = MODELS / "cub-7m", MODELS / "cub-1m", REFERENCES / "llama"

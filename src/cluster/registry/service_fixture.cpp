@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/free_port.h"
 #include "base/run_tool.h"
 
 namespace cheetah::cluster {
@@ -47,13 +48,6 @@ uint16_t port_of(int socket) {
   socklen_t size = sizeof address;
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
   return ntohs(address.sin_port);
-}
-
-uint16_t free_port() {
-  const int socket = listening_socket(0);
-  const uint16_t port = port_of(socket);
-  ::close(socket);
-  return port;
 }
 
 int connected_socket(uint16_t port) {

@@ -1,32 +1,16 @@
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <cstdlib>
 #include <sstream>
 #include <thread>
 
 #include "base/format.h"
+#include "base/free_port.h"
 #include "base/run_tool.h"
 #include "cluster/transfer/bench_transfer.h"
-#include "cluster/transfer/shared_arena.h"
 
 namespace cheetah::cluster {
 namespace {
 
 constexpr std::chrono::seconds kLimit{15};
-
-uint16_t free_port() {
-  const transfer::OwnedFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (!fd || ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    transfer::throw_system_error("bind");
-  return ntohs(address.sin_port);
-}
 
 // The last line of its table: iterations, three times, and the bandwidths in MiB/s, the last one over all.
 UcxPerftestResult read_result(const ToolResult& run) {
