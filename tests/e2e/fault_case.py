@@ -72,7 +72,8 @@ class ClusterCase(unittest.TestCase):
     def tearDown(self):
         if self._outcome.result and any(test is self for test, _ in self._outcome.result.failures + self._outcome.result.errors):
             print({name: text[-1500:] for name, text in self.cluster.logs().items()})
-            print(self.cluster.decisions()[-4000:])
+            decisions = self.cluster.decisions()
+            print("\n".join(line for line in decisions.splitlines() if " reject: " in line)[-2000:], decisions[-2000:], sep="\n")
 
     def check_load(self, load, may_fail=lambda stream: False):
         for error in load.broken:

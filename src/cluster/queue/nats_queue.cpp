@@ -23,7 +23,8 @@ constexpr milliseconds kLongestSleep{250};
 constexpr milliseconds kDepthLife{5000};  // of a number that was heard
 constexpr uint32_t kAllPriorities = (1u << kNumPriorities) - 1;
 constexpr int64_t kPullLimitMs = 1000;
-constexpr int64_t kHeaderBytes = 1024;  // more than the id and its frame take
+constexpr std::chrono::seconds kSilence{5};  // a priority that did not answer does not hold up the others
+constexpr int64_t kHeaderBytes = 1024;       // more than the id and its frame take
 
 using Message = std::unique_ptr<natsMsg, void (*)(natsMsg*)>;
 
@@ -139,6 +140,11 @@ std::optional<Delivery> NatsJobQueue::pull(milliseconds wait) {
 }
 
 NatsJobQueue::Pulled NatsJobQueue::pull_first(uint32_t priorities) {
+  const Time now = Clock::now();
+  uint32_t silent = 0;
+  for (int priority = 0; priority < kNumPriorities; ++priority)
+    if (now < Time(Duration(silent_until_[static_cast<size_t>(priority)].load()))) silent |= 1u << priority;
+  if ((priorities & ~silent) != 0) priorities &= ~silent;
   Pulled pulled{.delivery = {}, .answered = true};
   for (int priority = 0; priority < kNumPriorities && pulled.answered && !pulled.delivery; ++priority)
     if ((priorities >> priority & 1u) != 0) pulled = is_ready() ? pull_one(priority) : Pulled{};
@@ -157,6 +163,9 @@ NatsJobQueue::Pulled NatsJobQueue::pull_one(int priority) {
   const Message message(got, natsMsg_Destroy);
   if (status == NATS_NO_RESPONDERS)
     look_again_ = true;  // the consumer is gone, or the server has no streams yet
+  // nats-server 2.9 can make a consumer that never answers when several nodes make it at once.
+  if (status == NATS_TIMEOUT)
+    silent_until_[static_cast<size_t>(priority)] = (Clock::now() + kSilence).time_since_epoch().count();
   if (status != NATS_OK) return {};
   if (natsMsg_GetReply(got) == nullptr) return {.delivery = {}, .answered = true};
   const std::string ack_subject = natsMsg_GetReply(got);

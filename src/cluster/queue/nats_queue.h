@@ -1,5 +1,6 @@
 #pragma once
 // The prefill queue in NATS JetStream: one stream, one subject and one consumer for each priority.
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -79,6 +80,7 @@ class NatsJobQueue final : public JobQueue {
   std::shared_ptr<Inbound> inbound_;  // with the library's callbacks
   std::atomic<uint64_t> next_push_{1}, next_tag_{1};
   std::atomic<bool> look_again_{false};  // the stream may be gone
+  std::array<std::atomic<Time::rep>, kNumPriorities> silent_until_{};
   mutable Published<Standing> standing_;
   Published<std::map<DeliveryTag, Out>> out_;
   Published<Depth> depth_;
