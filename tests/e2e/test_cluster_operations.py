@@ -114,14 +114,15 @@ class Readiness(unittest.TestCase):
 class Alone(unittest.TestCase):
     def test_an_answer_waits_for_the_only_decode_worker_to_come_back(self):
         body = {"model": "cub-1m", "prompt": "Once upon a time", "max_tokens": 200, "temperature": 0, "ignore_eos": True}
-        with ProxiedCluster(prefill=1, decode=1) as cluster:
+        slowly = {"decode": "told.EngineEvent=stall:5ms,times=100000"}  # it must not be through when it is killed
+        with ProxiedCluster(prefill=1, decode=1, faults=slowly) as cluster:
             def ask(on_event=None):
                 stream = Stream("/v1/completions", body).run(cluster.router.port, on_event)
                 self.assertTrue(stream.ended_well(), (stream.status, stream.error, stream.cut))
                 return stream.choices[0]
             undisturbed = ask()
             self.assertEqual(ask(lambda seen: seen == 20 and cluster.of("decode")[0].restart()), undisturbed)
-            self.assertEqual(cluster.router.metrics()["cheetah_cluster_migrations_total"], 1)
+            wait_until(lambda: cluster.router.metrics()["cheetah_cluster_migrations_total"] == 1, "one migration to be counted")
 
 
 class Screen:
