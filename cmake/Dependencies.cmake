@@ -1,9 +1,18 @@
+# SPDX-License-Identifier: MIT
 # The Debian libraries (scripts/packages.txt) as imported targets, and CUDA where there is one.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(GTest REQUIRED)
+# Tests need what `scripts/setup.sh run` does not install: without it there are none.
+find_package(GTest QUIET)
+find_library(RAPIDCHECK_LIBRARY rapidcheck)
+if(GTest_FOUND AND RAPIDCHECK_LIBRARY)
+  set(CHEETAH_HAS_TESTS ON)
+else()
+  set(CHEETAH_HAS_TESTS OFF)
+  message(STATUS "Tests: left out, GoogleTest or RapidCheck is missing (scripts/setup.sh installs them)")
+endif()
 
 find_path(FMT_INCLUDE fmt/format-inl.h REQUIRED)  # its body is compiled in base/format.cpp
 
@@ -40,7 +49,6 @@ if(CHEETAH_PORTABLE)
 endif()
 find_package(OpenSSL 3 REQUIRED)
 find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
-find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
 
 # What only a cluster of several machines needs is optional: without it the binary says so when it is asked for.
 function(cheetah_find_optional name library header)
@@ -58,6 +66,7 @@ if(TARGET ucp)
   target_link_libraries(ucp INTERFACE ${ucs_LIBRARY})
 endif()
 cheetah_find_optional(nats nats nats/nats.h)
+cheetah_find_optional(edit edit histedit.h)
 
 # CUDA is found by itself and optional. Without a compiler everything builds for the CPU and says so at run time.
 set(CHEETAH_CUDA_VERSION "")
@@ -80,5 +89,16 @@ if(NOT CHEETAH_CUDA STREQUAL "OFF")
     set(CHEETAH_CUDA_VERSION ${CUDAToolkit_VERSION_MAJOR}.${CUDAToolkit_VERSION_MINOR})
   elseif(CHEETAH_CUDA STREQUAL "ON")
     message(FATAL_ERROR "CHEETAH_CUDA=ON needs nvcc 12.4 or later, found ${CUDAToolkit_VERSION}")
+  endif()
+endif()
+if(CHEETAH_HAS_CUDA)
+  message(STATUS "CUDA: ${CHEETAH_CUDA_VERSION} (${CMAKE_CUDA_COMPILER})")
+elseif(CHEETAH_CUDA STREQUAL "OFF")
+  message(STATUS "CUDA: off, as CHEETAH_CUDA says; the program will use the CPU only")
+else()
+  message(STATUS "CUDA: no nvcc 12.4 or later found (CUDACXX or PATH names it); the program will use the CPU only")
+  if(EXISTS /dev/nvidia0)
+    message(STATUS "CUDA: this machine has an NVIDIA GPU: install the CUDA toolkit 12.4 or later, make sure that "
+                   "`nvcc --version` answers, and run make again to use it")
   endif()
 endif()

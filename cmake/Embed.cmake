@@ -1,5 +1,6 @@
-# cmake "-DFILES=a;b" -DOUTPUT=page_files.cpp -P Embed.cmake: writes files as byte arrays behind the table that
-# src/serve/page_files.h declares. The build runs it whenever one of them changes.
+# SPDX-License-Identifier: MIT
+# cmake "-DFILES=a;b" -DOUTPUT=web_files.cpp -P Embed.cmake: writes files as byte arrays behind the table that
+# src/serve/web_files.h declares. The build runs it whenever one of them changes.
 set(arrays "")
 set(rows "")
 set(index 0)
@@ -13,10 +14,10 @@ foreach(file ${FILES})
   string(APPEND rows "    {\"${name}\", {reinterpret_cast<const char*>(kFile${index}), sizeof kFile${index} - 1}, \"\\\"${hash}\\\"\"},\n")
   math(EXPR index "${index} + 1")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"serve/page_files.h\"\n
+file(WRITE ${OUTPUT} "#include \"serve/web_files.h\"\n
 namespace cheetah {\nnamespace {\n
 ${arrays}
 const EmbeddedFile kFiles[] = {\n${rows}};\n
 }  // namespace\n
-std::span<const EmbeddedFile> embedded_page_files() { return kFiles; }\n
+std::span<const EmbeddedFile> embedded_web_files() { return kFiles; }\n
 }  // namespace cheetah\n")

@@ -1,9 +1,18 @@
-# cheetah_module(NAME DEPENDS ... LIBRARIES ...) makes the library cheetah_NAME and, for its tests, NAME_test.
+# SPDX-License-Identifier: MIT
+# cheetah_module(NAME [COLD] DEPENDS ... LIBRARIES ...) makes the library cheetah_NAME and, for its tests, NAME_test.
+# COLD: the module's speed does not matter, so it is compiled with -O1, in little more than half the time.
 # Sources are added by name: cheetah_sources(NAME ...) for the library, cheetah_tests(NAME ...) for the tests;
 # the folders below a module call the same two functions.
+include(Precompile)
+
 function(cheetah_module name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "DEPENDS;LIBRARIES" ${ARGN})
   add_library(cheetah_${name} STATIC)
+  if(ARG_COLD)
+    cheetah_use_precompiled(cheetah_${name} cold)
+  else()
+    cheetah_use_precompiled(cheetah_${name} hot)
+  endif()
   target_include_directories(cheetah_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   foreach(dependency ${ARG_DEPENDS})
     target_link_libraries(cheetah_${name} PUBLIC cheetah_${dependency})
@@ -41,7 +50,7 @@ endfunction()
 # cheetah_cuda_tests(NAME file ...): tests that need a GPU, all in the one program cuda_test, which says so and passes
 # where there is none.
 function(cheetah_cuda_tests name)
-  if(NOT CHEETAH_HAS_CUDA)
+  if(NOT CHEETAH_HAS_CUDA OR NOT CHEETAH_HAS_TESTS)
     return()
   endif()
   if(NOT TARGET cuda_test)
@@ -61,9 +70,12 @@ endfunction()
 function(cheetah_tests name)
   if(NOT TARGET ${name}_test)
     add_executable(${name}_test)
-    target_link_libraries(${name}_test PRIVATE cheetah_${name} GTest::gtest GTest::gtest_main ${RAPIDCHECK_LIBRARY})
-    # Tests spend their time in the libraries; optimising the assertions themselves only slows the build.
-    target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-O0>)
+    if(CHEETAH_HAS_TESTS)
+      target_link_libraries(${name}_test PRIVATE cheetah_${name} GTest::gtest GTest::gtest_main ${RAPIDCHECK_LIBRARY})
+      cheetah_use_precompiled(${name}_test tests)
+    else()
+      set_target_properties(${name}_test PROPERTIES EXCLUDE_FROM_ALL ON)  # cannot be built, but may be named
+    endif()
     # Tests run in the source tree: a relative path keeps the compiler cache good for every checkout.
     target_compile_definitions(${name}_test PRIVATE CHEETAH_SOURCE_DIR=".")
     add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})

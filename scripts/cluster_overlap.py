@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What of a transfer the prefill hides: one trace of a long prompt across router, prefill worker and decode worker.
 
   scripts/cluster_overlap.py build/cheetah [--model random:tiny-128k] [--tokens 2048,4096] [--json results/cluster-overlap.json]

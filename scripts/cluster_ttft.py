@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What disaggregation costs an idle system: time to the first token of one server, of a cluster that computes prompts where
 it decodes, and of one that computes them elsewhere, on loopback.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Runs every kernel's tests under compute-sanitizer's four tools, a test at a time and several side by side:
 #   scripts/gpu_sanitize.sh [cuda_test, default build/cuda_test] [seconds a test may take, default 240] [tool ...]
 # Needs a GPU. Tests of whole models are left out: they run the same kernels and would take hours under the tools.

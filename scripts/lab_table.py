@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """lab_table.py RESULT.json [DOC.md]: claim, measured and verdict of every experiment as a Markdown table.
 
 Without DOC.md the table is printed. With it, the lines between <!-- lab table --> and <!-- end of lab table --> are
@@ -8,6 +9,7 @@ replaced. The reason where claim and measurement differ comes from lab_reasons.j
 import json
 import pathlib
 import sys
+import textwrap
 
 BEGIN, END = "<!-- lab table -->", "<!-- end of lab table -->"
 
@@ -55,7 +57,7 @@ def table(run, reasons):
         lines.append("| " + " | ".join(cells) + " |")
     p = run["provenance"]
     where = ", ".join(filter(None, [p["hardware"], p.get("driver") and "driver " + p["driver"], "commit " + p["commit"], p["time"]]))
-    return "\n".join(lines + ["", f"Measured on {where}."])
+    return "\n".join(lines + ["", *textwrap.wrap(f"Measured on {where}.", 120)])
 
 
 def main():

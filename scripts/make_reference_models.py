@@ -1,19 +1,32 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Writes tiny random models of the families in tests/models, with golden.json computed by Hugging Face transformers.
 
-Run where torch and transformers are installed:  scripts/make_reference_models.py OUTPUT_DIR [NAME ...]
-The tokenizer is the one of tests/models/llama. Norm weights, biases, sinks and routing biases are random too, so that a
-forgotten one shows.
+Run where torch and transformers are installed. All of MODELS (reference_configs.py), or the named ones:
+    scripts/make_reference_models.py OUTPUT_DIR [NAME ...] [--variants]
+--variants adds all of VARIANTS. The tokenizer is the one of tests/models/llama. Norm weights, biases, sinks and routing biases are random too, so that a
+forgotten one shows. Weights are rounded to BF16 and stored so; golden.json is float32 compute on the stored weights.
+
+Two options rewrite models that exist: --store FOLDER ... in BF16 with new goldens for the same texts, --fp8 FOLDER ...
+with the linear weights in E4M3, and print what that costs on heldout.u16.
 """
+import argparse
+import copy
 import json
+import math
+import multiprocessing
+import os
 import pathlib
 import shutil
-import sys
+import time
+import traceback
 
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+
+from reference_configs import COMMON, MODELS, OMIT, VARIANTS
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
 DONOR = HERE / "tests" / "models" / "llama"
@@ -24,67 +37,24 @@ TEXTS = [
 ]
 GREEDY_TOKENS = 24
 LEAST_GAP = 0.005
-COMMON = dict(vocab_size=512, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-              num_key_value_heads=2, max_position_embeddings=512, rms_norm_eps=1e-6, initializer_range=0.25,
-              bos_token_id=0, eos_token_id=0, pad_token_id=None, tie_word_embeddings=False)
-MLA = dict(num_key_value_heads=4, kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=16, v_head_dim=16,
-           moe_intermediate_size=32, n_routed_experts=8, n_shared_experts=2, num_experts_per_tok=3,
-           first_k_dense_replace=1, routed_scaling_factor=1.5)
-
-
-def yarn(**more):
-    return dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32, **more)
-
-
-MODELS = {
-    "llama-yarn": ("llama", dict(rope_parameters=yarn())),
-    "llama-linear": ("llama", dict(rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=4.0))),
-    "llama-bias": ("llama", dict(attention_bias=True, mlp_bias=True, head_dim=16, tie_word_embeddings=True)),
-    "mistral": ("mistral", dict(sliding_window=16, head_dim=16)),
-    "qwen2-window": ("qwen2", dict(num_hidden_layers=3, use_sliding_window=True, sliding_window=16, max_window_layers=1)),
-    "qwen3_moe": ("qwen3_moe", dict(num_hidden_layers=3, head_dim=32, num_experts=8, num_experts_per_tok=3,
-                                    moe_intermediate_size=32, norm_topk_prob=True, mlp_only_layers=[1])),
-    "qwen3_moe-plain": ("qwen3_moe", dict(head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
-                                          norm_topk_prob=False, attention_bias=True)),
-    "deepseek_v2": ("deepseek_v2", dict(MLA, q_lora_rank=32, topk_method="group_limited_greedy", n_group=4, topk_group=2)),
-    "deepseek_v2-lite": ("deepseek_v2", dict(MLA, q_lora_rank=None, topk_method="greedy", n_group=1, topk_group=1,
-                                             rope_parameters=yarn(mscale=0.707, mscale_all_dim=0.707))),
-    "deepseek_v3-yarn": ("deepseek_v3", dict(MLA, q_lora_rank=None, n_group=4, topk_group=2, norm_topk_prob=True,
-                                             rope_parameters=yarn(mscale=1.0, mscale_all_dim=1.0))),
-    "gemma2": ("gemma2", dict(num_hidden_layers=4, initializer_range=0.1, head_dim=16, query_pre_attn_scalar=24, sliding_window=16,
-                              attn_logit_softcapping=20.0, final_logit_softcapping=10.0, tie_word_embeddings=True)),
-    "gemma3_text": ("gemma3_text", dict(num_hidden_layers=4, initializer_range=0.1, head_dim=16, query_pre_attn_scalar=24, sliding_window=16,
-                                        layer_types=["sliding_attention"] * 3 + ["full_attention"],
-                                        rope_parameters={
-                                            "full_attention": dict(rope_type="linear", factor=8.0, rope_theta=1000000.0),
-                                            "sliding_attention": dict(rope_type="default", rope_theta=10000.0)},
-                                        tie_word_embeddings=True)),
-    "phi3": ("phi3", dict(sliding_window=16, resid_pdrop=0.0, embd_pdrop=0.0)),
-    "phi3-longrope": ("phi3", dict(original_max_position_embeddings=32, partial_rotary_factor=0.5, num_attention_heads=1,
-                                   num_key_value_heads=1, rope_parameters=dict(
-                                       rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=32,
-                                       partial_rotary_factor=0.5,
-                                       short_factor=[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7],
-                                       long_factor=[1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0]))),
-    "olmo2": ("olmo2", dict()),
-    "granite": ("granite", dict(embedding_multiplier=6.0, attention_multiplier=0.11, residual_multiplier=0.4,
-                                logits_scaling=3.0)),
-    "gpt_oss": ("gpt_oss", dict(num_hidden_layers=4, head_dim=16, num_local_experts=4, num_experts_per_tok=2, sliding_window=16,
-                                rope_parameters=yarn(beta_fast=32.0, beta_slow=1.0, truncate=False))),
-    "gpt_oss-mxfp4": ("gpt_oss", dict(head_dim=32, num_local_experts=4, num_experts_per_tok=2, sliding_window=16,
-                                      rope_parameters=yarn(beta_fast=32.0, beta_slow=1.0, truncate=False))),
-    "deepseek_v3-fp8": ("deepseek_v3", dict(MLA, q_lora_rank=32, n_group=2, topk_group=1, norm_topk_prob=True)),
-}
+ROUTER_BIAS = "e_score_correction_bias"
 FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
 
 def randomize_small_parameters(model):
+    """And matrices that the model's own initialization leaves constant."""
     for name, tensor in list(model.named_parameters()) + list(model.named_buffers()):
         if tensor.dim() == 1 and "inv_freq" not in name and tensor.is_floating_point():
             noise = torch.randn_like(tensor) * 0.2
             tensor.data = tensor.data + noise
         elif tensor.dim() == 2 and name.endswith("_bias"):
             tensor.data = torch.randn_like(tensor) * 0.2
+        elif tensor.dim() >= 2 and tensor.is_floating_point() and float(tensor.max()) == float(tensor.min()):
+            tensor.data = torch.randn_like(tensor) * COMMON["initializer_range"]
+
+
+def load_tensors(file):
+    return {name: tensor.clone() for name, tensor in load_file(file).items()}  # the file may be written over
 
 
 def mxfp4_pack(weight):
@@ -112,7 +82,7 @@ def quantize_mxfp4(model):
 
 def quantize_fp8(directory):
     """Stores the linear weights of the saved file in E4M3 with power-of-two block scales; returns the values they stand for."""
-    tensors, values = load_file(directory / "model.safetensors"), {}
+    tensors, values = load_tensors(directory / "model.safetensors"), {}
     for name, tensor in list(tensors.items()):
         if tensor.dim() != 2 or "embed" in name or "lm_head" in name or name.endswith("mlp.gate.weight"):
             continue
@@ -125,19 +95,86 @@ def quantize_fp8(directory):
 
 
 @torch.no_grad()
-def golden_case(model, tokenizer, text):
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"][:60]
+def round_to_bf16(model):
+    """The routers' correction biases stay in F32, as checkpoints have them."""
+    for name, tensor in model.state_dict().items():
+        if tensor.is_floating_point() and not name.endswith(ROUTER_BIAS):
+            tensor.copy_(tensor.to(torch.bfloat16).float())
+
+
+def store_as_bf16(directory):
+    tensors = load_tensors(directory / "model.safetensors")
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not name.endswith(ROUTER_BIAS):
+            tensors[name] = tensor.to(torch.bfloat16).contiguous()
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    change_config(directory, dtype="bfloat16")
+
+
+def change_config(directory, **changes):
+    config = json.loads((directory / "config.json").read_text())
+    config.update(changes)
+    (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def load(directory):
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, attn_implementation="eager").eval()
+    wrong = [name for name, parameter in model.named_parameters() if parameter.dtype != torch.float32]
+    if wrong:
+        raise RuntimeError(f"{directory}: computes {wrong[0]} in another type than float32")
+    return model
+
+
+def load_with(directory, values):
+    """The model with these values for weights, all in float32."""
+    plain = directory.with_name(directory.name + ".plain")
+    shutil.copytree(directory, plain, dirs_exist_ok=True)
+    config = json.loads((plain / "config.json").read_text())
+    config.pop("quantization_config", None)
+    (plain / "config.json").write_text(json.dumps(config))
+    tensors = load_tensors(plain / "model.safetensors")
+    tensors = {k: values.get(k, v).float().contiguous() for k, v in tensors.items() if not k.endswith("_scale_inv")}
+    save_file(tensors, plain / "model.safetensors", metadata={"format": "pt"})
+    model = load(plain)
+    shutil.rmtree(plain)
+    return model
+
+
+@torch.no_grad()
+def golden_case(model, tokenizer, text, ids, steps=GREEDY_TOKENS, digits=6):
+    """The case, and by how much its closest greedy choice was ahead."""
     logits = model(torch.tensor([ids]), use_cache=False).logits[0].float()
     losses = torch.nn.functional.cross_entropy(logits[:-1].double(), torch.tensor(ids[1:]), reduction="mean")
     sequence, gap = list(ids), 1e9
-    for _ in range(GREEDY_TOKENS):
+    for _ in range(steps):
         last = model(torch.tensor([sequence]), use_cache=False).logits[0, -1].float()
         best = torch.topk(last, 2).values
         gap = min(gap, float(best[0] - best[1]))
         sequence.append(int(last.argmax()))
     greedy = sequence[len(ids):]
-    return dict(text=text, ids=ids, last_logits=[round(float(v), 6) for v in logits[-1]], nll=round(float(losses), 6),
+    return dict(text=text, ids=ids, last_logits=[round(float(v), digits) for v in logits[-1]], nll=round(float(losses), 6),
                 greedy=greedy, greedy_text=tokenizer.decode(greedy), greedy_min_gap=round(gap, 5))
+
+
+def tokenizer_of(directory):
+    return PreTrainedTokenizerFast(tokenizer_file=str(directory / "tokenizer.json"))
+
+
+def copy_texts(source, directory):
+    for file in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(source / file, directory / file)
+
+
+def redone_golden(model, directory, digits):
+    """The golden of this folder with its numbers computed anew: same texts, ids, lengths and keys. And the least gap."""
+    golden = json.loads((directory / "golden.json").read_text())
+    tokenizer, least = tokenizer_of(directory), 1e9
+    for case in golden["cases"]:
+        new = golden_case(model, tokenizer, case["text"], case["ids"], len(case["greedy"]), digits)
+        least = min(least, new["greedy_min_gap"])
+        case.update({key: new[key] for key in case})
+    golden["transformers"] = transformers.__version__
+    return golden, least
 
 
 def make(name, out):
@@ -145,14 +182,31 @@ def make(name, out):
     for seed in range(20):
         gap = make_with_seed(name, out, seed)
         if gap >= LEAST_GAP:
-            return gap
+            return f"least greedy gap {gap:.5f}, seed {seed}"
     raise RuntimeError(f"no seed gave a greedy gap of {LEAST_GAP}")
 
 
+def settings_of(name):
+    """A copy, for transformers writes into the dicts that it is given."""
+    settings = dict(COMMON, **dict(MODELS, **VARIANTS)[name][1])
+    return copy.deepcopy({key: value for key, value in settings.items() if value is not OMIT})
+
+
+def make_config(name):
+    family, settings = dict(MODELS, **VARIANTS)[name][0], settings_of(name)
+    try:
+        return AutoConfig.for_model(family, **settings)
+    except Exception as problem:  # a release that refuses what it does not know
+        known = AutoConfig.for_model(family)
+        dropped = [key for key in settings if not hasattr(known, key)]
+        if not dropped:
+            raise
+        print(f"{family}: {problem}; again without {dropped}", flush=True)
+        return AutoConfig.for_model(family, **{k: v for k, v in settings.items() if k not in dropped})
+
+
 def make_with_seed(name, out, seed):
-    family, changes = MODELS[name]
-    settings = dict(COMMON, **changes)
-    config = AutoConfig.for_model(family, **settings)
+    config = make_config(name)
     config._attn_implementation = "eager"
     torch.manual_seed(seed * 1000 + sum(map(ord, name)))
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
@@ -162,42 +216,164 @@ def make_with_seed(name, out, seed):
     extra, drop, quantization = {}, [], None
     if name.endswith("mxfp4"):
         extra, drop, quantization = quantize_mxfp4(model)
+    elif not name.endswith("fp8"):
+        round_to_bf16(model)
     model.save_pretrained(directory)
     if name.endswith("fp8"):
         values, quantization = quantize_fp8(directory)
-        plain = out / (name + ".plain")
-        shutil.copytree(directory, plain, dirs_exist_ok=True)
-        save_file({k: values.get(k, v) for k, v in load_file(plain / "model.safetensors").items() if not k.endswith("_scale_inv")},
-                  plain / "model.safetensors", metadata={"format": "pt"})
-        model = AutoModelForCausalLM.from_pretrained(plain, dtype=torch.float32, attn_implementation="eager").eval()
-        shutil.rmtree(plain)
-    if extra:
-        tensors = {k: v for k, v in load_file(directory / "model.safetensors").items() if k not in drop}
+        model = load_with(directory, values)
+    elif extra:
+        tensors = {k: v for k, v in load_tensors(directory / "model.safetensors").items() if k not in drop}
         save_file({**tensors, **extra}, directory / "model.safetensors", metadata={"format": "pt"})
+    else:
+        store_as_bf16(directory)
+    if name.endswith("-given"):
+        given = dict(settings_of(name), model_type=config.model_type, dtype="bfloat16")
+        (directory / "config.json").write_text(json.dumps(given, indent=2) + "\n")
     if quantization:
-        text = json.loads((directory / "config.json").read_text())
-        text["quantization_config"] = quantization
-        (directory / "config.json").write_text(json.dumps(text, indent=2) + "\n")
-    for file in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-        shutil.copy(DONOR / file, directory / file)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(DONOR / "tokenizer.json"))
-    cases = [golden_case(model, tokenizer, text) for text in TEXTS]
-    golden = dict(model_type=family, transformers=transformers.__version__, cases=cases,
+        change_config(directory, quantization_config=quantization)
+    copy_texts(DONOR, directory)
+    tokenizer = tokenizer_of(DONOR)
+    cases = [golden_case(model, tokenizer, text, tokenizer(text, add_special_tokens=False)["input_ids"][:60])
+             for text in TEXTS]
+    golden = dict(model_type=config.model_type, transformers=transformers.__version__, cases=cases,
                   chat="<|system|>Be brief.<|user|>Hi there<|assistant|>")
     (directory / "golden.json").write_text(json.dumps(golden, ensure_ascii=False))
     return min(case["greedy_min_gap"] for case in cases)
 
 
+def store(source, out):
+    """An existing fixture in BF16, with a new golden."""
+    directory = out / source.name
+    shutil.copytree(source, directory, dirs_exist_ok=True)
+    store_as_bf16(directory)
+    golden, gap = redone_golden(load(directory), directory, 6)
+    (directory / "golden.json").write_text(json.dumps(golden, ensure_ascii=False))
+    return f"stored in BF16, least greedy gap {gap:.5f}" + (" BELOW THE LIMIT" if gap < LEAST_GAP else "")
+
+
+def fp8_scale(block):
+    """The best of the scales with 4 significant bits: with them a product with an E4M3 number is exact in BF16."""
+    least = float(block.abs().max()) / 448.0
+    if least == 0.0:
+        return torch.tensor(1.0)
+    unit = 2.0 ** (math.floor(math.log2(least)) - 3)
+    steps = math.ceil(least / unit)
+    scales = [torch.tensor(unit * n) for n in range(steps, 2 * steps + 1) if n <= 16 or n % 2 == 0]
+    scales = [scale for scale in scales if float((block / scale).abs().max()) <= 448.0]
+    return min(scales, key=lambda s: float((((block / s).to(torch.float8_e4m3fn).float() * s - block) ** 2).sum()))
+
+
+def fp8_blocks(weight, block=128):
+    """E4M3 numbers, F32 scales, one a block, and the values they stand for."""
+    rows, cols = weight.shape
+    scales = torch.ones(-(-rows // block), -(-cols // block))
+    codes, values = torch.empty(rows, cols, dtype=torch.uint8), torch.empty(rows, cols)
+    for r in range(scales.shape[0]):
+        for c in range(scales.shape[1]):
+            at = (slice(r * block, (r + 1) * block), slice(c * block, (c + 1) * block))
+            scale = fp8_scale(weight[at])
+            numbers = (weight[at] / scale).to(torch.float8_e4m3fn)
+            scales[r, c], values[at], codes[at] = scale, numbers.float() * scale, numbers.view(torch.uint8)
+    if not torch.isfinite(values).all() or not torch.equal(values, values.to(torch.bfloat16).float()):
+        raise RuntimeError("a weight in FP8 is not exact in BF16")
+    return codes.view(torch.float8_e4m3fn), scales, values
+
+
+def is_fp8_weight(name):
+    return name.endswith(".weight") and ("_proj." in name or ".experts." in name)
+
+
+@torch.no_grad()
+def window_loss(logits, ids):
+    return float(torch.nn.functional.cross_entropy(logits[:-1].double(), ids[1:], reduction="mean"))
+
+
+@torch.no_grad()
+def heldout_losses(before, after, heldout, window):
+    """Mean loss of both models over the windows, and KL(before || after) in nats per token."""
+    losses, divergence, count = [0.0, 0.0], 0.0, len(heldout) // window
+    for i in range(count):
+        ids = heldout[i * window:(i + 1) * window]
+        logits = [model(ids[None], use_cache=False).logits[0].float() for model in (before, after)]
+        losses = [total + window_loss(rows, ids) for total, rows in zip(losses, logits)]
+        p, q = (torch.log_softmax(rows.double(), -1) for rows in logits)
+        divergence += float((p.exp() * (p - q)).sum(-1).mean())
+    return losses[0] / count, losses[1] / count, divergence / count
+
+
+def store_in_fp8(source, out):
+    """A model's linear weights in E4M3 with a scale per block of 128 by 128, and its golden computed anew."""
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))
+    directory = out / source.name
+    shutil.copytree(source, directory, dirs_exist_ok=True)
+    tensors, values = load_tensors(directory / "model.safetensors"), {}
+    before, kept = load_with(directory, {}), []
+    for name, tensor in list(tensors.items()):
+        if is_fp8_weight(name):
+            tensors[name], tensors[name + "_scale_inv"], values[name] = fp8_blocks(tensor.float())
+        elif tensor.dim() == 2:
+            kept.append(name.removesuffix(".weight"))
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    change_config(directory, quantization_config=dict(
+        quant_method="fp8", fmt="e4m3", activation_scheme="dynamic", weight_block_size=[128, 128],
+        modules_to_not_convert=kept + ["lm_head"]))
+    after = load_with(directory, values)
+    golden, gap = redone_golden(after, directory, 5)
+    golden["compute"] = "float32 on the stored float8 weights"
+    heldout = torch.frombuffer(bytearray((directory / "heldout.u16").read_bytes()), dtype=torch.int16).long() & 0xFFFF
+    text = golden["heldout"]
+    first, second, divergence = heldout_losses(before, after, heldout[:text["tokens"]], text["window"])
+    stored, text["nll"] = text["nll"], round(second, 5)
+    (directory / "golden.json").write_text(json.dumps(golden, ensure_ascii=False))
+    size = (directory / "model.safetensors").stat().st_size
+    return (f"stored in FP8, {size} bytes, least greedy gap {gap:.5f}; heldout loss {first:.5f} before (golden {stored}), "
+            f"{second:.5f} after; KL {divergence:.6f} nats per token")
+
+
+def run_job(job, arguments):
+    torch.set_num_threads(1)
+    begin = time.monotonic()
+    try:
+        line = job(*arguments)
+    except Exception as problem:  # one family's trouble must not cost the others
+        traceback.print_exc()
+        line = f"FAILED {problem}"
+    name = arguments[0] if isinstance(arguments[0], str) else arguments[0].name
+    print(f"{name:20} {line} ({time.monotonic() - begin:.1f} s)", flush=True)
+
+
+def run_all(jobs):
+    """One process per job, as many at a time as there are cores: a crash costs its own job alone."""
+    context, running = multiprocessing.get_context("fork"), []
+    for job in jobs:
+        while len(running) >= max(2, os.cpu_count() or 1):
+            time.sleep(0.05)
+            running = [process for process in running if process.is_alive()]
+        process = context.Process(target=run_job, args=job)
+        process.start()
+        running.append(process)
+    for process in running:
+        process.join()
+
+
 def main():
-    out = pathlib.Path(sys.argv[1])
-    names = sys.argv[2:] or list(MODELS)
-    for name in names:
-        try:
-            print(f"{name:20} least greedy gap {make(name, out):.5f}", flush=True)
-        except Exception as problem:  # one family's trouble must not cost the others
-            import traceback
-            traceback.print_exc()
-            print(f"{name:20} FAILED {problem}", flush=True)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("names", nargs="*", help="of MODELS or VARIANTS; none: all of MODELS")
+    parser.add_argument("--variants", action="store_true", help="all of VARIANTS too")
+    parser.add_argument("--store", nargs="+", type=pathlib.Path, default=[], metavar="FOLDER")
+    parser.add_argument("--fp8", nargs="+", type=pathlib.Path, default=[], metavar="FOLDER")
+    options = parser.parse_args()
+    unknown = set(options.names) - set(MODELS) - set(VARIANTS)
+    if unknown:
+        parser.error(f"no such model: {sorted(unknown)}")
+    options.out.mkdir(parents=True, exist_ok=True)
+    jobs = [(store_in_fp8, (folder.resolve(), options.out)) for folder in options.fp8]
+    jobs += [(store, (folder.resolve(), options.out)) for folder in options.store]
+    names = list(options.names or MODELS) + (list(VARIANTS) if options.variants else [])
+    jobs += [(make, (name, options.out)) for name in dict.fromkeys(names)]
+    run_all(jobs)
 
 
 if __name__ == "__main__":

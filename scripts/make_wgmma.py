@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Writes src/gpu/wgmma.cuh, with the argument "fp8" src/gpu/wgmma_fp8.cuh, with "rows" src/gpu/wgmma_rows.cuh: the
-warpgroup products whose operand lists are too long to write by hand."""
+# SPDX-License-Identifier: MIT
+"""Writes src/gpu/wgmma.cuh, wgmma_fp8.cuh and wgmma_rows.cuh: the warpgroup products whose operand lists are too long to
+write by hand. With --check it only compares them with what it would write."""
+import subprocess
 import sys
+from pathlib import Path
 
 # The instruction's inner dimension (32 bytes of each operand), its types, and what follows the scales.
 TYPES = {"kBf16": ("k16.f32.bf16.bf16", ", 0, 0"), "kF16": ("k16.f32.f16.f16", ", 0, 0"), "kE4m3": ("k32.f32.e4m3.e4m3", "")}
 
-HEAD = '''#pragma once
+HEAD = '''// SPDX-License-Identifier: MIT
+#pragma once
 // Warpgroup matrix products, D[64, N] += A[64, K] B[N, K]^T with both operands in shared memory, K innermost.
 // Written by scripts/make_wgmma.py.
 #include <cstdint>
@@ -20,8 +24,9 @@ __device__ inline void wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Where an operand lies: rows of 128 bytes, swizzled as the copy engine writes them in 128-byte mode, eight rows
-// a group of 1024 bytes. Base addresses are multiples of 1024; moving along K within the 128 bytes adds to them.
+// Where an operand lies: rows of 128 bytes, swizzled as the copy engine writes them in 128-byte mode, eight
+// rows a group of 1024 bytes. Base addresses are multiples of 1024; moving along K within the 128 bytes adds
+// to them.
 __device__ inline uint64_t descriptor(uint32_t shared_address) {
   return (uint64_t{1} << 62) | (uint64_t{64} << 32) | (uint64_t{1} << 16) | ((shared_address & 0x3FFFF) >> 4);
 }
@@ -33,8 +38,8 @@ struct Product;  // static void add(float (&d)[kN / 2], uint64_t a, uint64_t b)
 '''
 
 REGISTER_HEAD = '''
-// The same with A in registers and B's N innermost: groups of eight rows of K follow each other every 1024 bytes,
-// blocks of 64 columns every `block_bytes`.
+// The same with A in registers and B's N innermost: groups of eight rows of K follow each other every 1024
+// bytes, blocks of 64 columns every `block_bytes`.
 __device__ inline uint64_t transposed_descriptor(uint32_t shared_address, uint32_t block_bytes) {
   return (uint64_t{1} << 62) | (uint64_t{64} << 32) | (uint64_t{block_bytes >> 4} << 16) |
          ((shared_address & 0x3FFFF) >> 4);
@@ -94,17 +99,20 @@ struct {name}<Input::{kind}, {n}> {{
 '''
 
 
-FP8_HEAD = '''#pragma once
-// Warpgroup products of E4M3 numbers: as in wgmma.cuh, 32 of K an instruction. Written by scripts/make_wgmma.py.
+FP8_HEAD = '''// SPDX-License-Identifier: MIT
+#pragma once
+// Warpgroup products of E4M3 numbers: as in wgmma.cuh, 32 of K an instruction. Written by
+// scripts/make_wgmma.py.
 #include "gpu/wgmma.cuh"
 
 namespace cheetah::wgmma {
 '''
 
-ROWS_HEAD = '''#pragma once
-// Warpgroup products with A, [64, 16] a step, in registers and B in shared memory as in wgmma.cuh, K innermost. A warp
-// has 16 of A's rows; a lane the pairs at (lane / 4, lane % 4 * 2), eight rows below, and both eight columns on.
-// Written by scripts/make_wgmma.py.
+ROWS_HEAD = '''// SPDX-License-Identifier: MIT
+#pragma once
+// Warpgroup products with A, [64, 16] a step, in registers and B in shared memory as in wgmma.cuh, K
+// innermost. A warp has 16 of A's rows; a lane the pairs at (lane / 4, lane % 4 * 2), eight rows below, and
+// both eight columns on. Written by scripts/make_wgmma.py.
 #include "gpu/wgmma.cuh"
 
 namespace cheetah::wgmma {
@@ -114,25 +122,32 @@ struct RowsProduct;
 '''
 
 
+def files():
+    """Name in src/gpu -> its text, before formatting."""
+    end = "\n}  // namespace cheetah::wgmma\n"
+    shared = "".join(product(kind, n) for kind in ("kBf16", "kF16") for n in (8, 16, 32, 64, 128, 256))
+    registers = "".join(product_from_registers(kind, n) for kind in ("kBf16", "kF16") for n in (64, 128))
+    rows = "".join(product_from_registers("kBf16", n, "RowsProduct", 0) for n in (16, 32, 64))
+    fp8 = "".join(product("kE4m3", n) for n in (16, 64, 128, 256))
+    return {"wgmma.cuh": HEAD + shared + REGISTER_HEAD + registers + end,
+            "wgmma_fp8.cuh": FP8_HEAD + fp8 + end,
+            "wgmma_rows.cuh": ROWS_HEAD + rows + end}
+
+
 def main():
-    if sys.argv[1:] == ["rows"]:
-        products = (product_from_registers("kBf16", n, "RowsProduct", 0) for n in (16, 32, 64))
-        sys.stdout.write(ROWS_HEAD + "".join(products) + "\n}  // namespace cheetah::wgmma\n")
-        return
-    if sys.argv[1:] == ["fp8"]:
-        text = FP8_HEAD + "".join(product("kE4m3", n) for n in (16, 64, 128, 256))
-        sys.stdout.write(text + "\n}  // namespace cheetah::wgmma\n")
-        return
-    text = HEAD
-    for kind in ("kBf16", "kF16"):
-        for n in (8, 16, 32, 64, 128, 256):
-            text += product(kind, n)
-    text += REGISTER_HEAD
-    for kind in ("kBf16", "kF16"):
-        for n in (64, 128):
-            text += product_from_registers(kind, n)
-    text += "\n}  // namespace cheetah::wgmma\n"
-    sys.stdout.write(text)
+    check = sys.argv[1:] == ["--check"]
+    folder = Path(__file__).resolve().parent.parent / "src/gpu"
+    differing = []
+    for name, text in files().items():
+        formatted = subprocess.run(["clang-format", f"--assume-filename={folder / name}"], input=text, capture_output=True,
+                                   text=True, check=True).stdout
+        if not check:
+            (folder / name).write_text(formatted, encoding="utf-8")
+        elif formatted != (folder / name).read_text(encoding="utf-8"):
+            differing.append(f"src/gpu/{name}: not what scripts/make_wgmma.py writes; run it")
+    print("\n".join(differing) or ("src/gpu/wgmma*.cuh are as written" if check else "written"))
+    return 1 if differing else 0
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,8 +1,16 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of packages.txt that are missing. Does nothing, quickly, when none is.
+# SPDX-License-Identifier: MIT
+# Installs the Debian packages of packages.txt that are missing; quick when none is.
+#   scripts/setup.sh run     what building and running the program needs
+#   scripts/setup.sh [test]  that and what the tests need
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-mapfile -t wanted < <(grep -vE '^\s*(#|$)' "$here/packages.txt")
+case ${1:-test} in
+  run) last='[test]' ;;
+  test) last='' ;;
+  *) echo "setup: '$1' is neither run nor test" >&2; exit 2 ;;
+esac
+mapfile -t wanted < <(awk -v last="$last" 'last != "" && $0 == last { exit } /^[a-z]/' "$here/packages.txt")
 
 is_present() {
   case $1 in

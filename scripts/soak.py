@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Treats a server badly and looks whether it minds.
 
     scripts/soak.py [--requests 10000] [--concurrency 32] [--seed 1] [--program build/cheetah]

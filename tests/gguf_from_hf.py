@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Writes a tests/models folder as the GGUF that llama.cpp's converter would make of it (F32), golden file beside it.
 
-usage: gguf_from_hf.py MODEL_DIR OUTPUT.gguf
+usage: gguf_from_hf.py MODEL_DIR OUTPUT.gguf [--f16]
+--f16 stores matrices in F16, which holds BF16 weights of a usual size exactly.
 So that every GGUF architecture is held to the same golden outputs as its Hugging Face twin without a second copy in the tree.
 """
 import json
@@ -66,8 +68,13 @@ def read_safetensors(path):
             continue
         begin, end = entry["data_offsets"]
         values = array("f")
-        assert entry["dtype"] == "F32", f"{name}: only F32 fixtures are converted"
-        values.frombytes(data[8 + length + begin:8 + length + end])
+        stored = data[8 + length + begin:8 + length + end]
+        assert entry["dtype"] in ("F32", "BF16"), f"{name}: only F32 and BF16 fixtures are converted"
+        if entry["dtype"] == "BF16":  # the upper half of an F32
+            wide = bytearray(2 * len(stored))
+            wide[2::4], wide[3::4] = stored[0::2], stored[1::2]
+            stored = wide
+        values.frombytes(bytes(stored))
         tensors[name] = Tensor(entry["shape"], values)
     return tensors
 
@@ -97,7 +104,8 @@ class Converter:
         codes = {str: 8, bool: 7, int: 4, float: 6}
         self.meta.append((key, kind if kind is not None else codes[type(value)], value))
 
-    def arch(self, name):
+    def arch(self, name, layer_norm=None):
+        """layer_norm: the config's field with its epsilon, where norms are not RMSNorms."""
         self.prefix = name
         self.put("general.architecture", name)
         c = self.config
@@ -108,7 +116,10 @@ class Converter:
         self.key("attention.head_count", self.heads)
         if name != "gpt2":
             self.key("attention.head_count_kv", self.kv_heads)
-            self.key("attention.layer_norm_rms_epsilon", float(c["rms_norm_eps"]))
+            if layer_norm:
+                self.key("attention.layer_norm_epsilon", float(c[layer_norm]))
+            else:
+                self.key("attention.layer_norm_rms_epsilon", float(c["rms_norm_eps"]))
             self.key("rope.freq_base", float(self.rope["rope_theta"]))
 
     def key(self, name, value, kind=None):
@@ -379,8 +390,110 @@ def deepseek(c):
             c.take(f"{m}.shared_experts.{name}_proj.weight", f"{b}.ffn_{name}_shexp.weight")
 
 
+def glm4_moe(c):
+    f = c.config
+    c.arch("glm4moe")
+    c.key("attention.key_length", c.head_dim)
+    c.key("attention.value_length", c.head_dim)
+    c.key("rope.dimension_count", int(c.head_dim * c.rope["partial_rotary_factor"]))
+    c.key("leading_dense_block_count", f["first_k_dense_replace"])
+    c.key("expert_feed_forward_length", f["moe_intermediate_size"])
+    c.key("expert_count", f["n_routed_experts"])
+    c.key("expert_used_count", f["num_experts_per_tok"])
+    c.key("expert_shared_count", f["n_shared_experts"])
+    c.key("expert_weights_scale", float(f["routed_scaling_factor"]))
+    c.key("expert_weights_norm", bool(f["norm_topk_prob"]))
+    c.key("expert_gating_func", 2)
+    c.key("expert_group_count", f["n_group"])
+    c.key("expert_group_used_count", f["topk_group"])
+    c.ends()
+    for layer in range(c.layers):
+        m, b = f"model.layers.{layer}.mlp", f"blk.{layer}"
+        c.attention(layer)
+        c.norms(layer, {"input_layernorm": "attn_norm", "post_attention_layernorm": "post_attention_norm"})
+        if f["use_qk_norm"]:
+            c.norms(layer, {"self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm"})
+        if layer < f["first_k_dense_replace"]:
+            c.dense_mlp(layer)
+            continue
+        c.take(f"{m}.gate.weight", f"{b}.ffn_gate_inp.weight")
+        c.take(f"{m}.gate.e_score_correction_bias", f"{b}.exp_probs_b.bias")
+        c.experts(layer, f["n_routed_experts"], {n: "mlp.experts.{}." + n + "_proj.weight" for n in ("gate", "up", "down")})
+        for name in ("gate", "up", "down"):
+            c.take(f"{m}.shared_experts.{name}_proj.weight", f"{b}.ffn_{name}_shexp.weight")
+
+
+def cohere2(c):
+    c.arch("cohere2", "layer_norm_eps")
+    c.key("logit_scale", float(c.config["logit_scale"]))
+    c.key("attention.sliding_window", c.config["sliding_window"])
+    c.key("rope.dimension_count", c.head_dim)
+    c.key("rope.scaling.type", "none")
+    c.ends()
+    for layer in range(c.layers):
+        c.attention(layer)
+        c.norms(layer, {"input_layernorm": "attn_norm"})
+        c.dense_mlp(layer)
+
+
+def olmoe(c):
+    c.arch("olmoe")
+    c.key("expert_count", c.config["num_experts"])
+    c.key("expert_used_count", c.config["num_experts_per_tok"])
+    if c.config.get("clip_qkv"):
+        c.key("attention.clamp_kqv", float(c.config["clip_qkv"]))
+    c.ends()
+    for layer in range(c.layers):
+        c.attention(layer)
+        c.norms(layer, PRE_NORMS)
+        c.norms(layer, {"self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm"})
+        c.take(f"model.layers.{layer}.mlp.gate.weight", f"blk.{layer}.ffn_gate_inp.weight")
+        c.experts(layer, c.config["num_experts"], {n: "mlp.experts.{}." + n + "_proj.weight" for n in ("gate", "up", "down")})
+
+
+def smollm3(c):
+    c.arch("smollm3")
+    c.key("rope.dimension_count", c.head_dim)
+    c.ends()
+    for layer in range(c.layers):
+        c.attention(layer, rotate_pairs=True)
+        c.norms(layer, PRE_NORMS)
+        c.dense_mlp(layer)
+
+
+def starcoder2(c):
+    c.arch("starcoder2", "norm_epsilon")
+    c.key("attention.sliding_window", c.config["sliding_window"])
+    c.ends()
+    c.take("model.norm.bias", "output_norm.bias")
+    for layer in range(c.layers):
+        c.attention(layer)
+        for source, target in {**PRE_NORMS, "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}.items():
+            for part in ("weight", "bias"):
+                c.take(f"model.layers.{layer}.{source}.{part}", f"blk.{layer}.{target}.{part}")
+
+
+def gpt_neox(c):
+    c.arch("gptneox", "layer_norm_eps")
+    c.key("rope.dimension_count", int(c.head_dim * c.rope["partial_rotary_factor"]))
+    c.key("use_parallel_residual", c.config["use_parallel_residual"])
+    c.take("gpt_neox.embed_in.weight", "token_embd.weight")
+    c.take("embed_out.weight", "output.weight")
+    for part in ("weight", "bias"):
+        c.take(f"gpt_neox.final_layer_norm.{part}", f"output_norm.{part}")
+    names = {**PRE_NORMS, "attention.query_key_value": "attn_qkv", "attention.dense": "attn_output", "mlp.dense_h_to_4h": "ffn_up",
+             "mlp.dense_4h_to_h": "ffn_down"}
+    apart = [(head * 3 + part) * c.head_dim + row for part in range(3) for head in range(c.heads) for row in range(c.head_dim)]
+    for layer in range(c.layers):
+        for source, target in names.items():
+            change = (lambda t: t.with_rows(apart)) if target == "attn_qkv" else (lambda t: t)
+            for part in ("weight", "bias"):
+                c.take(f"gpt_neox.layers.{layer}.{source}.{part}", f"blk.{layer}.{target}.{part}", change)
+
+
 FAMILIES = {"llama": llama, "granite": llama, "mixtral": llama, "qwen2": qwen, "qwen3": qwen, "gemma2": gemma2, "olmo2": olmo2, "phi3": phi3,
-            "gpt2": gpt2, "gpt_oss": gpt_oss, "deepseek_v2": deepseek, "deepseek_v3": deepseek}
+            "gpt2": gpt2, "gpt_oss": gpt_oss, "deepseek_v2": deepseek, "deepseek_v3": deepseek,
+            "glm4_moe": glm4_moe, "cohere2": cohere2, "olmoe": olmoe, "smollm3": smollm3, "starcoder2": starcoder2, "gpt_neox": gpt_neox}
 
 
 def text(value):
@@ -396,14 +509,15 @@ def encoded(kind, value):
     return struct.pack({4: "<I", 5: "<i", 6: "<f", 7: "<?"}[kind], value)
 
 
-def write(converter, path):
+def write(converter, path, f16):
     meta = b"".join(text(key) + struct.pack("<I", 9 if kind >= 100 else kind) + encoded(kind, value)
                     for key, kind, value in converter.meta)
     infos, blobs, offset = b"", [], 0
     for name, tensor in converter.out.items():
+        narrow = f16 and len(tensor.shape) > 1
         infos += text(name) + struct.pack("<I", len(tensor.shape))
-        infos += b"".join(struct.pack("<Q", dim) for dim in reversed(tensor.shape)) + struct.pack("<IQ", 0, offset)
-        blob = tensor.values.tobytes()
+        infos += b"".join(struct.pack("<Q", dim) for dim in reversed(tensor.shape)) + struct.pack("<IQ", 1 if narrow else 0, offset)
+        blob = struct.pack(f"<{len(tensor.values)}e", *tensor.values) if narrow else tensor.values.tobytes()
         blobs.append(blob + bytes(-len(blob) % ALIGNMENT))
         offset += len(blobs[-1])
     head = b"GGUF" + struct.pack("<IQQ", 3, len(converter.out), len(converter.meta)) + meta + infos
@@ -415,7 +529,7 @@ def main():
     converter = Converter(directory)
     FAMILIES[converter.config["model_type"]](converter)
     converter.vocabulary()
-    write(converter, path)
+    write(converter, path, "--f16" in sys.argv[3:])
     shutil.copy(directory / "golden.json", path.with_suffix("").with_suffix(".golden.json"))
 
 

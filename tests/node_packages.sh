@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the tests that need packages of npm, after they set `here` (their folder) and `folder` (where to install).
 # Exit 77 tells ctest that a test was skipped.
 skip() {

@@ -1,16 +1,10 @@
-// One conversation: sends it, streams the answer into the log, measures it. Model text only ever becomes
-// text nodes, never markup.
+// SPDX-License-Identifier: MIT
+// One conversation: sends it, streams the answer into the log, shows the server's own timings.
+import { Follower, MessageView, button, copy_text } from "./message.js";
 import { events_of } from "./sse.js";
 import { format_seconds } from "./stats.js";
 
-const element = (tag, name, text = "") => {
-  const made = document.createElement(tag);
-  made.className = name;
-  made.textContent = text;
-  return made;
-};
-
-// What one event adds: text, thought, usage, or the error that ended the stream.
+// What one event adds: text, thought, usage, timings, or the error that ended the stream.
 export function read_event(data) {
   const event = JSON.parse(data);
   if (event.error) throw new Error(event.error.message ?? "the server reported an error");
@@ -20,88 +14,22 @@ export function read_event(data) {
     thought: choice?.delta?.reasoning_content ?? choice?.delta?.reasoning ?? "",
     reason: choice?.finish_reason ?? null,
     usage: event.usage ?? null,
+    timings: event.timings ?? null,
   };
 }
 
-// Text in plain pieces and fenced code, as { code, text }.
-export function split_code(text) {
-  return text.split(/^```.*$\n?/m).map((piece, i) => ({ code: i % 2 === 1, text: piece }));
-}
-
-// A message of the log. Redrawn at most once a frame, however fast tokens come.
-class MessageView {
-  #text = "";
-  #thought = "";
-  #frame = 0;
-
-  constructor(log, role) {
-    this.log = log;
-    this.root = element("article", `message ${role}`);
-    this.root.append(element("p", "who", role === "user" ? "You" : "Model"));
-    this.body = element("div", "text");
-    this.root.append(this.body);
-    log.append(this.root);
-  }
-
-  get text() {
-    return this.#text;
-  }
-
-  add(text, thought = "") {
-    this.#text += text;
-    this.#thought += thought;
-    this.#frame ||= requestAnimationFrame(() => this.draw());
-  }
-
-  draw() {
-    cancelAnimationFrame(this.#frame);
-    this.#frame = 0;
-    const at_end = this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 60;
-    this.body.replaceChildren(...split_code(this.#text).map(({ code, text }) =>
-      code ? element("pre", "", text) : document.createTextNode(text)));
-    if (this.#thought) this.#draw_thought();
-    if (at_end) this.log.scrollTop = this.log.scrollHeight;
-  }
-
-  #draw_thought() {
-    if (!this.thought) {
-      this.thought = element("details", "thought");
-      this.thought.append(element("summary", "", "Thoughts"), element("p", ""));
-      this.body.before(this.thought);
-    }
-    this.thought.lastChild.textContent = this.#thought;
-  }
-
-  note(name, text) {
-    this.root.append(element("p", name, text));
-    this.log.scrollTop = this.log.scrollHeight;
-  }
-}
-
-// Times and counts of one answer, as the person sees them.
-class Stopwatch {
-  #start = performance.now();
-  #first = 0;
-  #last = 0;
-  #pieces = 0;
-  usage = null;
-
-  token() {
-    this.#last = performance.now();
-    this.#first ||= this.#last;
-    ++this.#pieces;
-  }
-
-  toString() {
-    if (this.#pieces === 0) return "";
-    const tokens = this.usage?.completion_tokens ?? this.#pieces;
-    const parts = [`${tokens} tokens`, `first after ${format_seconds((this.#first - this.#start) / 1e3)}`];
-    if (tokens > 1 && this.#last > this.#first)
-      parts.push(`${((tokens - 1) / ((this.#last - this.#first) / 1e3)).toFixed(1)} tokens/s`);
-    const cached = this.usage?.prompt_tokens_details?.cached_tokens ?? 0;
-    if (this.usage) parts.push(`prompt ${this.usage.prompt_tokens}${cached ? ` (${cached} cached)` : ""}`);
-    return parts.join(" · ");
-  }
+// Times and counts of one answer. The server measures them: a browser sees tokens in bursts.
+export function facts_of(usage, timings, pieces) {
+  const tokens = usage?.completion_tokens ?? timings?.predicted_n ?? pieces;
+  if (!tokens) return "";
+  const parts = [`${tokens} ${tokens === 1 ? "token" : "tokens"}`];
+  if (timings) parts.push(`first token after ${format_seconds(timings.ttft_ms / 1e3)}`);
+  // The first token came out of the prompt's step: the others took the time of decoding.
+  if (timings?.predicted_n > 1 && timings.predicted_ms > 0)
+    parts.push(`${(1e3 * (timings.predicted_n - 1) / timings.predicted_ms).toFixed(1)} tokens/s`);
+  const cached = usage?.prompt_tokens_details?.cached_tokens ?? 0;
+  if (usage) parts.push(`prompt ${usage.prompt_tokens}${cached ? ` (${cached} cached)` : ""}`);
+  return parts.join(" · ");
 }
 
 async function failure_of(response) {
@@ -115,13 +43,15 @@ async function failure_of(response) {
 
 export class Chat {
   #messages = [];
+  #views = [];
   #controller = null;
 
-  // `settings()` gives { mode, system, headers, fields }; `on_busy(busy)` hears when an answer begins and ends.
-  constructor(log, settings, on_busy) {
+  // `settings()` gives { mode, system, headers, fields }. `hears`: busy(is_busy), changed(messages), edit(text).
+  constructor(log, settings, hears) {
     this.log = log;
     this.settings = settings;
-    this.on_busy = on_busy;
+    this.hears = hears;
+    this.follower = new Follower(log);
   }
 
   get busy() {
@@ -132,51 +62,95 @@ export class Chat {
     this.#controller?.abort();
   }
 
-  clear() {
+  // Shows a conversation; [] begins a new one. An answer that is still coming stays with the old one.
+  open(messages) {
     this.stop();
-    this.#messages = [];
-    this.log.querySelectorAll(".message").forEach((message) => message.remove());
+    this.#messages = messages.map(({ role, content }) => ({ role, content }));
+    this.#views.forEach((view) => view.root.remove());
+    this.#views = [];
+    for (const { role, content } of this.#messages) this.#show(role, content);
+    this.follower.hold();
   }
 
   async send(prompt) {
-    const conversation = this.#messages;  // clear() starts another one; this answer stays with its own
+    const conversation = this.#messages;  // open() starts another one; this answer stays with its own
     conversation.push({ role: "user", content: prompt });
-    const asked = new MessageView(this.log, "user");
-    asked.add(prompt);
-    asked.draw();
-    const view = new MessageView(this.log, "assistant");
+    const asked = this.#show("user", prompt);
+    this.hears.changed(conversation);
+    const view = this.#show("assistant", "");
+    this.follower.hold();
     this.#begin(view);
-    const watch = new Stopwatch();
+    const seen = { pieces: 0, usage: null, timings: null };
     try {
-      await this.#stream(conversation, view, watch, this.#controller.signal);
+      await this.#stream(conversation, view, seen, this.#controller.signal);
     } catch (error) {
       if (error.name === "AbortError") view.note("facts", "stopped");
       else view.note("problem", error instanceof TypeError ? "The connection to the server was lost." : error.message);
     } finally {
       view.draw();
-      if (`${watch}`) view.note("facts", `${watch}`);
-      // A failed turn leaves no empty answer behind for the template to stumble over.
-      if (view.text) conversation.push({ role: "assistant", content: view.text });
-      else conversation.pop();
+      const facts = facts_of(seen.usage, seen.timings, seen.pieces);
+      if (facts) view.note("facts", facts);
+      this.#keep(conversation, asked, view);
       this.#end(view);
     }
+  }
+
+  // A failed turn leaves no question without an answer behind for the template to stumble over.
+  #keep(conversation, asked, view) {
+    if (view.text) conversation.push({ role: "assistant", content: view.text });
+    else conversation.pop();
+    asked.counts = view.counts = view.text !== "";
+    if (conversation === this.#messages) this.hears.changed(conversation);
+  }
+
+  #show(role, text) {
+    const view = new MessageView(this.log, this.follower, role, (made) => {
+      const copy = button("Copy", "Copy this message", () => copy_text(made.text, copy));
+      return [copy, role === "user" ? button("Edit", "Change this message and ask again", () => this.#edit(made))
+        : button("Retry", "Ask again", () => this.#retry(made))];
+    });
+    view.counts = true;
+    this.#views.push(view);
+    view.add(text);
+    view.draw();
+    return view;
+  }
+
+  // Forgets a message and all that follow it.
+  #cut_from(view) {
+    this.#views.splice(this.#views.indexOf(view)).forEach((gone) => gone.root.remove());
+    this.#messages.length = this.#views.filter((one) => one.counts).length;
+    this.hears.changed(this.#messages);
+  }
+
+  #edit(view) {
+    if (this.busy) return;
+    this.#cut_from(view);
+    this.hears.edit(view.text);
+  }
+
+  async #retry(view) {
+    const asked = this.#views[this.#views.indexOf(view) - 1];
+    if (this.busy || asked?.role !== "user") return;
+    this.#cut_from(asked);
+    await this.send(asked.text);
   }
 
   #begin(view) {
     this.#controller = new AbortController();
     this.log.setAttribute("aria-busy", "true");  // read aloud once it is whole
     view.root.classList.add("busy");
-    this.on_busy(true);
+    this.hears.busy(true);
   }
 
   #end(view) {
     this.#controller = null;
     this.log.removeAttribute("aria-busy");
     view.root.classList.remove("busy");
-    this.on_busy(false);
+    this.hears.busy(false);
   }
 
-  async #stream(conversation, view, watch, signal) {
+  async #stream(conversation, view, seen, signal) {
     const { mode, system, headers, fields } = this.settings();
     const chat = mode === "chat";
     const messages = system ? [{ role: "system", content: system }, ...conversation] : conversation;
@@ -185,17 +159,19 @@ export class Chat {
       stream: true, stream_options: { include_usage: true },
     };
     const response = await fetch(chat ? "v1/chat/completions" : "v1/completions", {
-      method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body), signal,
+      method: "POST", headers: { "content-type": "application/json", "x-cheetah-timings": "1", ...headers },
+      body: JSON.stringify(body), signal,
     });
     if (!response.ok) throw new Error(await failure_of(response));
     for await (const data of events_of(response.body)) {
-      const { text, thought, reason, usage } = read_event(data);
+      const { text, thought, reason, usage, timings } = read_event(data);
       if (text || thought) {
-        watch.token();
+        ++seen.pieces;
         view.add(text, thought);
       }
-      if (usage) watch.usage = usage;
-      if (reason === "length") view.note("facts", "cut at the most tokens allowed");
+      seen.usage = usage ?? seen.usage;
+      seen.timings = timings ?? seen.timings;
+      if (reason === "length") view.note("facts", "stopped at the token limit");
     }
   }
 }

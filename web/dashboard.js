@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: MIT
 // The live metrics: reads /v1/stats every second while the page is seen, and draws.
-import { History, format_count, format_seconds, histogram_quantile } from "./stats.js";
+import { Chart } from "./chart.js";
+import { History, format_count, format_seconds, histogram_quantile, rate } from "./stats.js";
 
 const kPeriodMs = 1000;
 const kHistoryMs = 120_000;
 const kLatencyWindowMs = 60_000;
+const kChartWindowMs = 10_000;
 
 const by_id = (id) => document.getElementById(id);
 const set_text = (id, text) => {
@@ -16,6 +19,7 @@ export class Dashboard {
   #headers;
   #on_state;
   #timer = 0;
+  #charts = make_charts();
 
   // `headers()` gives those of each request; `on_state(state, text)` hears whether the server answers.
   constructor(headers, on_state) {
@@ -41,9 +45,11 @@ export class Dashboard {
       if (response.status === 401 || response.status === 403) this.#on_state("down", "API key needed");
       else if (!response.ok) this.#on_state("down", `error ${response.status}`);
       else {
-        this.#history.add(performance.now(), await response.json());
+        const stats = await response.json();
+        this.#history.add(performance.now(), stats);
         this.#draw();
-        this.#on_state("up", "connected");
+        if (stats.ready === false) this.#on_state("waiting", "loading the model");
+        else this.#on_state("up", "connected");
       }
     } catch {
       this.#on_state("down", "no connection");
@@ -54,6 +60,9 @@ export class Dashboard {
 
   #draw() {
     const { stats } = this.#history.last();
+    // A router computes nothing itself: its batch and cache would be an absent engine's.
+    for (const part of document.querySelectorAll(".engine")) part.hidden = stats.pages_total === 0;
+    this.#draw_charts();
     this.#draw_rates();
     this.#draw_latencies();
     this.#draw_batch(stats);
@@ -69,9 +78,20 @@ export class Dashboard {
     if (decoded.length === 0) return;
     set_text("decode-rate", format_count(decoded.at(-1)));
     set_text("prompt-rate", format_count(this.#history.rates("prompt_tokens").at(-1)));
-    const peak = Math.max(...decoded);
-    set_text("peak-rate", format_count(peak));
-    draw_line(decoded.slice(-120), peak);
+    set_text("peak-rate", format_count(Math.max(...decoded)));
+  }
+
+  #draw_charts() {
+    const history = this.#history;
+    const { rates, ttft, tpot, queue, cache } = this.#charts;
+    rates.set(history.points((before, now) => ["generated_tokens", "prompt_tokens"].map((name) => rate(before, now, name))));
+    ttft.set(history.quantiles("ttft_s", [0.5, 0.99], kChartWindowMs));
+    tpot.set(history.quantiles("tpot_s", [0.5, 0.99], kChartWindowMs));
+    queue.set(history.points((before, { stats }) => [stats.running, stats.waiting + stats.swapped]));
+    cache.set(history.points((before, { stats }) => {
+      const total = Math.max(1, stats.pages_total);
+      return [100 * (stats.pages_total - stats.pages_free - stats.pages_cached) / total, 100 * stats.pages_cached / total];
+    }));
   }
 
   #draw_latencies() {
@@ -114,10 +134,14 @@ function fill_meter(id, shares, value, most) {
   [...meter.children].forEach((part, i) => { part.style.width = `${Math.min(100, 100 * shares[i])}%`; });
 }
 
-// The newest value stands at the right edge; one unit of the picture is one reading.
-function draw_line(values, peak) {
-  const scale = peak > 0 ? 36 / peak : 0;
-  const points = values.map((value, i) => `${120 - (values.length - 1 - i)},${(39 - value * scale).toFixed(2)}`);
-  by_id("rate-line").setAttribute("d", `M${points.join("L")}`);
-  by_id("rate-area").setAttribute("d", `M${120 - (values.length - 1)},40L${points.join("L")}L120,40Z`);
+function make_charts() {
+  const make = (id, label, series, format) => new Chart(by_id(id), { label, series, format, span_s: kHistoryMs / 1000 });
+  const percent = (value) => `${Math.round(value)} %`;
+  return {
+    rates: make("rate-chart", "Tokens per second", ["decoded", "prompt"], format_count),
+    ttft: make("ttft-chart", "Time to first token", ["p50", "p99"], format_seconds),
+    tpot: make("tpot-chart", "Time per output token", ["p50", "p99"], format_seconds),
+    queue: make("queue-chart", "Requests", ["running", "waiting"], format_count),
+    cache: make("cache-chart", "KV pages", ["in use", "cached"], percent),
+  };
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Server-sent events from the bytes of a fetch: frames may be cut anywhere, in the middle of a character too.
 
 // Collects text and yields the data of each whole event.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the numbers of /v1/stats mean: differences between two readings, quantiles of histograms. No DOM.
 
 // A quantile of counts per bucket, linear inside the bucket; the last bucket has no upper edge and answers
@@ -49,6 +50,22 @@ export class History {
     return this.#readings.at(-1);
   }
 
+  // What `values(before, now)` gives for each reading but the first, with its age, for a chart.
+  points(values) {
+    const end = this.last()?.time ?? 0;
+    return this.#readings.slice(1).map((now, i) => ({ age_s: (end - now.time) / 1000, values: values(this.#readings[i], now) }));
+  }
+
+  // Quantiles of what a histogram counted in the `window_ms` before each reading; null where it counted nothing.
+  quantiles(name, quantiles, window_ms) {
+    const end = this.last()?.time ?? 0;
+    return this.#readings.slice(1).map((now, i) => {
+      const before = this.#readings.slice(0, i + 1).find((reading) => reading.time >= now.time - window_ms) ?? this.#readings[i];
+      const between = histogram_between(before.stats.histograms[name], now.stats.histograms[name]);
+      return { age_s: (end - now.time) / 1000, values: quantiles.map((q) => histogram_quantile(between, q)) };
+    });
+  }
+
   // Rates of a counter between neighbouring readings.
   rates(name) {
     return this.#readings.slice(1).map((now, i) => rate(this.#readings[i], now, name));
@@ -68,6 +85,7 @@ export class History {
 
 export function format_seconds(seconds) {
   if (seconds === null || seconds === undefined) return "–";
+  if (seconds === 0) return "0";
   if (seconds < 0.0095) return `${(seconds * 1e3).toFixed(1)} ms`;
   return seconds < 0.9995 ? `${Math.round(seconds * 1e3)} ms` : `${seconds.toFixed(2)} s`;
 }

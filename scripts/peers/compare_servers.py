@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Cheetah's server beside llama.cpp's on one GGUF, loaded by the same `cheetah bench serve`; and Cheetah's server beside
 its own engine without HTTP, and with its prefix cache on and off.
 

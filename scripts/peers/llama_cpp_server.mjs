@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // llama.cpp as an OpenAI-compatible server, to be loaded by `cheetah bench serve` beside Cheetah's own. It is the
 // prebuilt llama.cpp of npm's node-llama-cpp: one context, its sequences batched continuously, one event a token.
 // usage: node llama_cpp_server.mjs MODEL.gguf [threads] [sequences] [context of each]; run where node-llama-cpp is

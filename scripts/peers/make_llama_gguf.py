@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Writes a random llama-134m GGUF (the shape of `random:llama-134m`) for measuring llama.cpp beside Cheetah.
 
 usage: make_llama_gguf.py f16|q8_0|q4_0 OUTPUT.gguf

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/bus_error_guard.h"
 
 #include <signal.h>
@@ -20,13 +21,13 @@ struct Watched {
   std::array<char, 256> path{};  // the end of a longer one
 };
 
-// Globals, because a signal handler has no other way to its data.
+// Globals, because a signal handler cannot reach its data in another way.
 std::array<Watched, 1024> watched_mappings;
 struct sigaction previous_action;
 std::once_flag installed;
 
 void say(const char* text, size_t length) {
-  // Nothing can be done about a stderr that is closed.
+  // A closed stderr is ignored: nothing can be done about it.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, length);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/bus_error_guard.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +22,8 @@ TEST(BusErrorGuardDeathTest, NamesTheFileThatWasTruncatedUnderItsMapping) {
     const volatile char byte = file.text()[50'000];
     std::exit(byte);  // not reached
   };
-  EXPECT_EXIT(read_after_truncation(), ::testing::ExitedWithCode(1),
-              "cheetah_truncated.bin: the file was truncated");
+  EXPECT_EXIT(
+      read_after_truncation(), ::testing::ExitedWithCode(1), "cheetah_truncated.bin: the file was truncated");
   std::filesystem::remove(path);
 }
 
@@ -39,7 +40,7 @@ TEST(BusErrorGuardDeathTest, LeavesABusErrorElsewhereToTheHandlerBefore) {
     std::filesystem::remove(path);
     std::exit(bytes[0]);  // not reached
   };
-  // The guard is installed once a process, so the handler above must come first: a process of its own.
+  // The guard is installed once per process, so the handler above must come first: a process of its own.
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(raise_elsewhere(), ::testing::ExitedWithCode(7), "");
 }

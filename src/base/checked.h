@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -9,7 +10,7 @@
 namespace cheetah {
 
 // An integer whose arithmetic throws instead of wrapping. Parsers of untrusted files do all size arithmetic
-// in it: single overflow checks were bypassed again and again in this field, one type used everywhere was
+// in it: a hand-written overflow check is easy to forget or bypass; one type used everywhere is
 // not.
 template <std::integral T>
 class Checked {

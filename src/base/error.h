@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
 #include <stdexcept>
@@ -5,12 +6,11 @@
 
 namespace cheetah {
 
-// Where in our source something happened. Not std::source_location, which the clang we fuzz with lacks.
+// A place in our source. Not std::source_location, which the clang we fuzz with lacks.
 class SourceLocation {
  public:
   static constexpr SourceLocation current(const char* file = __builtin_FILE(),
-                                          uint32_t line = __builtin_LINE(),
-                                          const char* function = __builtin_FUNCTION()) {
+      uint32_t line = __builtin_LINE(), const char* function = __builtin_FUNCTION()) {
     return SourceLocation(file, line, function);
   }
   constexpr const char* file_name() const { return file_; }
@@ -37,7 +37,7 @@ class Error : public std::runtime_error {
   SourceLocation at_;
 };
 
-// The person typed something we cannot use: a flag, a value (exit code 2).
+// The command line or a config file has something unusable: a flag, a value (exit code 2).
 class UsageError : public Error {
  public:
   // Not inherited: nvcc 13.0 fails on an inherited constructor with this default argument.
@@ -47,7 +47,7 @@ class UsageError : public Error {
 
 [[noreturn]] void assertion_failed(const char* condition, const char* why, SourceLocation at);
 
-// Bytes from outside made fit for a message: control characters and bad UTF-8 escaped, cut at max_bytes.
+// Untrusted bytes as text for a message: control characters and bad UTF-8 escaped, cut at max_bytes.
 std::string printable(std::string_view text, size_t max_bytes = 64);
 
 }  // namespace cheetah

@@ -1,5 +1,6 @@
-// The body of fmt, compiled once. Debian ships it as headers or as a shared library; header-only costs three
-// seconds in every file that formats a message, and the shared one would have to travel with the portable
+// SPDX-License-Identifier: MIT
+// The body of fmt, compiled once. Debian ships it as headers or as a shared library. Header-only costs three
+// seconds in every file that formats a message; the shared library would have to be shipped with the portable
 // binary.
 #include <fmt/format-inl.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // libstdc++ 12 has no <format>: fmt stands in under one name.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/free_port.h"
 
 #include <gtest/gtest.h>

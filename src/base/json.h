@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -15,7 +16,7 @@ struct JsonLimits {
 };
 
 // Parses text (of the file or field called `what`) within limits. Throws Error naming `what` and the byte on
-// bad syntax, bad UTF-8, too much depth or size, and a key that stands twice in one object.
+// bad syntax, bad UTF-8, too much depth or size, and a key that appears twice in one object.
 Json parse_json(std::string_view text, std::string_view what, const JsonLimits& limits = {});
 
 // Reads the whole file and parses it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Any bytes are JSON within our limits or an Error; what was parsed can be read and written again.
 #include <cstdint>
 #include <string_view>

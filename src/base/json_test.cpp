@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/json.h"
 
 #include <gtest/gtest.h>
@@ -32,9 +33,9 @@ TEST(Json, NamesTheFileAndTheByteOfASyntaxError) {
 
 TEST(Json, RefusesDepthDuplicateKeysAndBadUtf8) {
   EXPECT_NE(error_of([] { parse_json(std::string(100000, '['), "deep"); }).find("deeper than 64"),
-            std::string::npos);
-  EXPECT_NE(error_of([] { parse_json(R"({"a":1,"a":2})", "twice"); }).find("stands twice"),
-            std::string::npos);
+      std::string::npos);
+  EXPECT_NE(
+      error_of([] { parse_json(R"({"a":1,"a":2})", "twice"); }).find("stands twice"), std::string::npos);
   EXPECT_NE(error_of([] { parse_json("\"\xff\"", "bytes"); }), "");
 }
 
@@ -42,7 +43,7 @@ TEST(JsonFields, NamesTheFieldItsValueAndTheRange) {
   const Json value = parse_json(R"({"heads": 0, "name": 3})", "config.json");
   const JsonFields fields(value, "config.json");
   EXPECT_EQ(error_of([&] { fields.integer("heads", 1, 8); }),
-            "config.json: field \"heads\" is 0, expected a whole number from 1 to 8");
+      "config.json: field \"heads\" is 0, expected a whole number from 1 to 8");
   EXPECT_EQ(error_of([&] { fields.integer("layers", 1, 8); }), "config.json: field \"layers\" is missing");
   EXPECT_NE(error_of([&] { fields.string("name"); }), "");
   EXPECT_EQ(fields.integer_or("absent", 5, 0, 9), 5);

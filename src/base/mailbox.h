@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -8,13 +9,13 @@
 
 namespace cheetah {
 
-// Messages from many threads to the one that owns the state. The only place with a lock: whoever owns the
-// state drains whole batches, so its work runs without one.
+// Messages from many threads to the thread that owns the state. The lock is held only to post a message or to
+// take a whole batch; the owner works without it.
 template <class Message>
 class Mailbox {
  public:
-  // False when the box is closed: the message was not taken. Notifies under the lock, because whoever takes
-  // the last message may then destroy the box.
+  // False: the box is closed and the message was not taken. Notifies under the lock, because the thread that
+  // takes the last message may destroy the box.
   bool post(Message message) {
     const std::lock_guard lock(mutex_);
     if (closed_) return false;
@@ -22,7 +23,7 @@ class Mailbox {
     arrived_.notify_one();
     return true;
   }
-  // The same for what can wait until the reader looks again by itself: it is not woken.
+  // As post(), without waking the reader: for messages that can wait until it next looks.
   bool post_quietly(Message message) {
     const std::lock_guard lock(mutex_);
     if (closed_) return false;
@@ -50,7 +51,7 @@ class Mailbox {
     return !messages_.empty();
   }
 
-  // No message is taken any more; waiters wake.
+  // Refuses further messages and wakes the waiters.
   void close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/mailbox.h"
 
 #include <gtest/gtest.h>

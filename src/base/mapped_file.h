@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +9,7 @@
 namespace cheetah {
 
 // A whole regular file, readable as bytes. Mapped where the file system serves page faults well; read into
-// memory where it does not (network and cluster file systems, where mapping costs a round trip a page). Owns
+// memory where it does not (network and cluster file systems: one round trip per page of a mapping). Owns
 // the mapping or the copy; movable; views into it live as long as it does.
 class MappedFile {
  public:
@@ -26,7 +27,7 @@ class MappedFile {
   const std::string& path() const { return path_; }
   bool is_mapped() const { return mapped_; }
 
-  // Asks the kernel to start reading a part ahead of use.
+  // Asks the kernel to read this part ahead of use.
   void prefetch(int64_t offset, int64_t length) const;
 
  private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/progress.h"
 
 #include <unistd.h>
@@ -7,6 +8,7 @@
 
 #include "base/format.h"
 #include "base/table.h"
+#include "base/terminal.h"
 
 namespace cheetah {
 
@@ -31,7 +33,7 @@ void Progress::advance(int64_t bytes) {
 }
 
 void Progress::draw(Time now) {
-  constexpr int kWidth = 30;
+  constexpr int kWidth = 20;
   last_draw_ = now;
   drawn_ = true;
   const double seconds = std::chrono::duration<double>(now - start_).count();
@@ -42,9 +44,11 @@ void Progress::draw(Time now) {
   const int filled = static_cast<int>(share * kWidth);
   std::string bar;
   for (int i = 0; i < kWidth; ++i) bar += i < filled ? "█" : "░";
-  const std::string line = format("{} {} {:3.0f}%  {} of {}  {}/s  {:.0f} s left", label_, bar, share * 100,
-                                  human_bytes(static_cast<double>(done_)),
-                                  human_bytes(static_cast<double>(total_)), human_bytes(rate), left);
+  const int columns = terminal_ ? terminal_columns(STDERR_FILENO) : 0;
+  std::string line = format("{} {} {:3.0f}%  {} of {}  {}/s  {:.0f} s left", label_, bar, share * 100,
+      human_bytes(static_cast<double>(done_)), human_bytes(static_cast<double>(total_)), human_bytes(rate),
+      left);
+  if (columns > 0) line = shortened(line, columns - 1);  // a full line would wrap
   std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
   std::fflush(stderr);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/published.h"
 
 #include <gtest/gtest.h>

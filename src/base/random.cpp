@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/random.h"
 
 #include <array>
@@ -15,12 +16,12 @@ using Block = std::array<uint32_t, 4>;
 
 Block philox_block(uint64_t seed, uint64_t stream, uint64_t index) {
   Block x = {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), static_cast<uint32_t>(stream),
-             static_cast<uint32_t>(stream >> 32)};
+      static_cast<uint32_t>(stream >> 32)};
   uint32_t key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
     const uint64_t product0 = uint64_t{kMultiplier0} * x[0], product1 = uint64_t{kMultiplier1} * x[2];
     x = {static_cast<uint32_t>(product1 >> 32) ^ x[1] ^ key0, static_cast<uint32_t>(product1),
-         static_cast<uint32_t>(product0 >> 32) ^ x[3] ^ key1, static_cast<uint32_t>(product0)};
+        static_cast<uint32_t>(product0 >> 32) ^ x[3] ^ key1, static_cast<uint32_t>(product0)};
     key0 += kWeyl0;
     key1 += kWeyl1;
   }

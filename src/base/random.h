@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
 
 namespace cheetah {
 
 // Counter-based generator (Philox 4x32-10): the n-th number of a seed and stream is a pure function of the
-// three, so a request can move to another worker and go on with the same numbers.
+// three, so a request can move to another worker and continue with the same numbers.
 class Philox {
  public:
   explicit Philox(uint64_t seed, uint64_t stream = 0, uint64_t counter = 0)

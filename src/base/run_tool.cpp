@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/run_tool.h"
 
 #include <fcntl.h>
@@ -6,8 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
-#include <thread>
+#include <future>
 
 extern char** environ;
 
@@ -49,18 +51,20 @@ bool read_all(int from, const ToolLimits& limits, TimePoint deadline, std::strin
   return false;
 }
 
-// The exit code of a program that said all it had to say; -1 when it does not end in time or was killed.
+// The exit code of a program that closed its output; -1 when it does not end in time or was killed.
 int reap(pid_t pid, bool complete, TimePoint deadline) {
+  // WNOWAIT leaves the process to waitpid() below, so that the number cannot be another's when it is killed.
+  const auto ended = std::async(std::launch::async, [pid] {
+    siginfo_t ignored;
+    while (waitid(P_PID, static_cast<id_t>(pid), &ignored, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+    }
+  });
+  const bool in_time = complete && ended.wait_until(deadline) == std::future_status::ready;
+  if (!in_time) kill(pid, SIGKILL);
   int status = 0;
-  pid_t ended = 0;
-  while (complete && (ended = waitpid(pid, &status, WNOHANG)) == 0 &&
-         std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  if (ended == 0) {
-    kill(pid, SIGKILL);
-    waitpid(pid, &status, 0);
-  }
-  return ended == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  ended.wait();
+  waitpid(pid, &status, 0);
+  return in_time && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Runs another program, with a deadline and a limit on what it may say.
 #include <chrono>
@@ -14,13 +15,13 @@ struct ToolLimits {
 };
 
 struct ToolResult {
-  bool started = false;   // false: there is no such program
-  bool complete = false;  // it ended by itself, within the limits
+  bool started = false;   // false: no such program
+  bool complete = false;  // the program ended by itself, within the limits
   int exit_code = -1;     // when complete
   std::string output;
 };
 
-// Looks the program up in PATH and gives it no input. Kills it past a limit; what it said by then is kept.
+// Looks the program up in PATH and runs it without input. Kills it past a limit and keeps its output so far.
 ToolResult run_tool(std::vector<std::string> arguments, const ToolLimits& limits = {});
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/run_tool.h"
 
 #include <gtest/gtest.h>
@@ -5,7 +6,7 @@
 namespace cheetah {
 namespace {
 
-TEST(RunTool, SaysWhatTheProgramSaidAndHowItEnded) {
+TEST(RunTool, KeepsTheOutputAndTheExitCode) {
   const ToolResult fine =
       run_tool({"sh", "-c", "echo out; echo err >&2"}, {.time = std::chrono::seconds(60)});
   EXPECT_TRUE(fine.started && fine.complete);
@@ -17,9 +18,20 @@ TEST(RunTool, SaysWhatTheProgramSaidAndHowItEnded) {
   EXPECT_EQ(both.output, "err\n");
 }
 
-TEST(RunTool, AProgramThatIsNotThereIsNoError) {
+TEST(RunTool, AMissingProgramIsNotAnError) {
   EXPECT_FALSE(run_tool({"cheetah-has-no-such-tool"}).started);
   EXPECT_FALSE(run_tool({}).started);
+}
+
+TEST(RunTool, WaitsForAProgramThatClosesItsOutputBeforeItEnds) {
+  const ToolResult late =
+      run_tool({"sh", "-c", "exec >&-; sleep 0.05; exit 4"}, {.time = std::chrono::seconds(60)});
+  EXPECT_TRUE(late.complete);
+  EXPECT_EQ(late.exit_code, 4);
+  const ToolResult silent =
+      run_tool({"sh", "-c", "exec >&-; exec sleep 1000"}, {.time = std::chrono::milliseconds(50)});
+  EXPECT_TRUE(silent.started);
+  EXPECT_FALSE(silent.complete);
 }
 
 TEST(RunTool, LimitsEndIt) {

@@ -1,47 +1,105 @@
+// SPDX-License-Identifier: MIT
 #include "base/table.h"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "base/format.h"
+#include "base/terminal.h"
+#include "base/text.h"
 
 namespace cheetah {
 namespace {
 
-size_t columns_of(
-    const std::string& text) {  // code points stand for columns: our tables hold no wide characters
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+using Row = std::vector<std::string>;
+constexpr int kGap = 2;
+
+std::string padded(std::string_view text, int width, bool left) {
+  const std::string space(static_cast<size_t>(std::max(0, width - columns_of(text))), ' ');
+  return left ? std::string(text) + space : space + std::string(text);
 }
 
-std::string padded(const std::string& text, size_t width, bool left) {
-  const std::string space(width - std::min(width, columns_of(text)), ' ');
-  return left ? text + space : space + text;
+int longest_word(const std::string& text) {
+  int longest = 0;
+  for (const std::string_view word : words_of(text)) longest = std::max(longest, columns_of(word));
+  return longest;
+}
+
+// The widest value of `measure` over each column's cells.
+template <class Measure>
+std::vector<int> widest(const Row& header, const std::vector<Row>& rows, Measure measure) {
+  std::vector<int> widths(header.size(), 0);
+  const auto widen = [&](const Row& row) {
+    for (size_t i = 0; i < row.size() && i < widths.size(); ++i)
+      widths[i] = std::max(widths[i], measure(row[i]));
+  };
+  widen(header);
+  for (const Row& row : rows) widen(row);
+  return widths;
+}
+
+int total(const std::vector<int>& widths) {
+  return std::accumulate(widths.begin(), widths.end(), kGap * (static_cast<int>(widths.size()) - 1));
+}
+
+// Takes columns from the widest until all fit or each is at its least.
+void shrink(std::vector<int>& widths, const std::vector<int>& least, int columns) {
+  for (int over = total(widths) - columns; over > 0; --over) {
+    int* widest = nullptr;
+    for (size_t i = 0; i < widths.size(); ++i)
+      if (widths[i] > least[i] && (widest == nullptr || widths[i] > *widest)) widest = &widths[i];
+    if (widest == nullptr) return;
+    --*widest;
+  }
+}
+
+std::vector<int> fitting_widths(const Row& header, const std::vector<Row>& rows, int columns) {
+  std::vector<int> widths = widest(header, rows, [](const std::string& cell) { return columns_of(cell); });
+  if (columns <= 0 || total(widths) <= columns) return widths;
+  constexpr int kShortest = 6;  // of a cell that is cut
+  std::vector<int> least = widest(header, rows, longest_word);
+  shrink(widths, least, columns);
+  for (int& width : least) width = std::min(width, kShortest);
+  shrink(widths, least, columns);
+  return widths;
+}
+
+void write_row(std::string& out, const Row& row, const std::vector<int>& widths) {
+  std::vector<std::vector<std::string>> cells;  // the lines of each
+  size_t height = 1;
+  for (size_t i = 0; i < row.size() && i < widths.size(); ++i) {
+    const bool fits = longest_word(row[i]) <= widths[i];  // else it is cut
+    const std::string text =
+        columns_of(row[i]) <= widths[i] || !fits ? row[i] : wrapped(row[i], widths[i], 0);
+    std::vector<std::string>& lines = cells.emplace_back();
+    for (const std::string_view line : split(text, '\n')) lines.push_back(shortened(line, widths[i]));
+    height = std::max(height, lines.size());
+  }
+  for (size_t at = 0; at < height; ++at) {
+    std::string line;
+    for (size_t i = 0; i < cells.size(); ++i)
+      line += std::string(i ? kGap : 0, ' ') +
+              padded(at < cells[i].size() ? cells[i][at] : "", widths[i], i == 0);
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
 }
 
 }  // namespace
 
-std::string Table::render() const {
-  std::vector<size_t> widths(header_.size(), 0);
-  const auto widen = [&](const std::vector<std::string>& row) {
-    for (size_t i = 0; i < row.size() && i < widths.size(); ++i)
-      widths[i] = std::max(widths[i], columns_of(row[i]));
-  };
-  widen(header_);
-  for (const auto& row : rows_) widen(row);
+std::string Table::render() const { return render(terminal_columns(STDOUT_FILENO)); }
+
+std::string Table::render(int columns) const {
+  const std::vector<int> widths = fitting_widths(header_, rows_, columns);
   std::string out;
-  const auto write = [&](const std::vector<std::string>& row) {
-    std::string line;
-    for (size_t i = 0; i < row.size() && i < widths.size(); ++i)
-      line += (i ? "  " : "") + padded(row[i], widths[i], i == 0);
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
-  };
-  write(header_);
-  std::vector<std::string> rule;
-  for (const size_t width : widths) rule.emplace_back(width, '-');
-  write(rule);
-  for (const auto& row : rows_) write(row);
+  write_row(out, header_, widths);
+  Row rule;
+  for (const int width : widths) rule.emplace_back(static_cast<size_t>(width), '-');
+  write_row(out, rule, widths);
+  for (const Row& row : rows_) write_row(out, row, widths);
   return out;
 }
 

@@ -1,7 +1,11 @@
+// SPDX-License-Identifier: MIT
 #include "base/text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 namespace cheetah {
 namespace {
@@ -49,6 +53,22 @@ bool starts_with(std::string_view text, std::string_view prefix) {
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
+}
+
+int64_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<int64_t> before, above, row(b.size() + 1);  // the rows of i - 2, i - 1 and i characters of a
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    before = std::exchange(above, row);
+    row[0] = static_cast<int64_t>(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int64_t replaced = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({replaced, above[j] + 1, row[j - 1] + 1});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row.back();
 }
 
 std::optional<int64_t> to_integer(std::string_view text) {

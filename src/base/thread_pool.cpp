@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/thread_pool.h"
 
 #include <pthread.h>
@@ -112,8 +113,8 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::run_erased(Erased call, void* context, Join join) {
   if (num_threads_ == 1) return call(context, 0);
-  CHEETAH_ASSERT((job_.load(std::memory_order_relaxed) & (kOpen | kInside)) == 0,
-                 "two jobs at once in one thread pool");
+  CHEETAH_ASSERT(
+      (job_.load(std::memory_order_relaxed) & (kOpen | kInside)) == 0, "two jobs at once in one thread pool");
   call_ = call;
   context_ = context;
   finished_.store(0, std::memory_order_relaxed);
@@ -126,7 +127,7 @@ void ThreadPool::run_erased(Erased call, void* context, Join join) {
   generation_.store(generation, std::memory_order_release);
   generation_.notify_all();
   call(context, 0);
-  if (join == Join::kEveryone)
+  if (join == Join::kAllWorkers)
     wait_for([this] { return finished_.load(std::memory_order_acquire) == num_threads_ - 1; });
   job_.fetch_and(~kOpen, std::memory_order_acq_rel);
   wait_for([this] { return (job_.load(std::memory_order_acquire) & kInside) == 0; });
@@ -140,8 +141,8 @@ std::optional<uint32_t> ThreadPool::enter_job() {
   return std::nullopt;
 }
 
-// Follows the caller, which the system may move: a worker left on the same core would take turns with it, and
-// two threads would do the work of one for as long as other processes keep the system from parting them.
+// Moves a worker off the core that the system moved the caller to. Otherwise the two would take turns on that core
+// for as long as a busy system does not part them.
 void ThreadPool::keep_apart(int worker, int& place) const {
   const int wanted = (caller_place_ + worker) % static_cast<int>(cores_.size());
   if (wanted == place) return;

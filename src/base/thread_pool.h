@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -16,7 +17,7 @@ class ThreadPool {
  public:
   struct Options {
     int num_threads = 0;  // 0: one per physical core this process may use
-    bool pin = true;      // bind the workers to cores of their own, none of them the caller's
+    bool pin = true;      // bind each worker to a core of its own, other than the caller's
   };
   ThreadPool();
   explicit ThreadPool(Options options);
@@ -31,11 +32,11 @@ class ThreadPool {
   void run(Work&& work) {
     using Target = std::remove_reference_t<Work>;
     run_erased([](void* context, int worker) { (*static_cast<Target*>(context))(worker); },
-               const_cast<void*>(static_cast<const void*>(&work)), Join::kEveryone);
+        const_cast<void*>(static_cast<const void*>(&work)), Join::kAllWorkers);
   }
 
-  // Splits [0, count) into pieces of `grain` that workers take as they get free; work(begin, end, worker). A
-  // worker the system has not woken by the time all pieces are taken is not waited for: on a busy machine the
+  // Splits [0, count) into pieces of `grain` that workers take as they become free: work(begin, end, worker).
+  // Does not wait for a worker that has not woken by the time all pieces are taken: on a busy machine the
   // caller does the work.
   template <class Work>
   void parallel_for(int64_t count, int64_t grain, Work&& work) {
@@ -54,12 +55,12 @@ class ThreadPool {
     };
     using Target = decltype(take_pieces);
     run_erased([](void* context, int worker) { (*static_cast<Target*>(context))(worker); }, &take_pieces,
-               Join::kThoseWhoCame);
+        Join::kWorkersInside);
   }
 
  private:
   using Erased = void (*)(void*, int);
-  enum class Join { kEveryone, kThoseWhoCame };
+  enum class Join { kAllWorkers, kWorkersInside };
   void run_erased(Erased call, void* context, Join join);
   void loop(int worker);
   std::optional<uint32_t> enter_job();  // the generation of the open job this worker is now in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cheetah bench engine: prompt and decode speed of a model on this machine, against its measured ceilings.
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -15,6 +16,7 @@
 #include "cli/json_file.h"
 #include "cli/numbers.h"
 #include "cli/output.h"
+#include "cli/signals.h"
 #include "gpu/ceilings.h"
 #include "hw/ceilings.h"
 
@@ -62,8 +64,8 @@ void check_plan(const EngineBenchPlan& plan, const ModelTraits& traits) {
   if (plan.max_positions() > traits.max_positions)
     throw UsageError(
         format("a context of {} tokens, {} new ones and prompts of {} need {} positions; the model has {}",
-               plan.context_tokens, plan.new_tokens, plan.prompt_length(), plan.max_positions(),
-               traits.max_positions));
+            plan.context_tokens, plan.new_tokens, plan.prompt_length(), plan.max_positions(),
+            traits.max_positions));
 }
 
 void show_progress(double share) {
@@ -74,15 +76,15 @@ void show_progress(double share) {
 int run_scenario_bench(const BenchOptions& options, bool default_prompt) {
   const int64_t prompt = default_prompt ? ScenarioOptions().prompt_tokens : options.plan.context_tokens;
   return run_scenario({.engine = options.engine,
-                       .name = options.scenario,
-                       .streams = parse_batches(options.batches),
-                       .prompt_tokens = prompt,
-                       .new_tokens = options.plan.new_tokens,
-                       .long_prompt_tokens = options.long_prompt_tokens,
-                       .generations = options.generations,
-                       .repeats = options.plan.repeats,
-                       .step_target_ms = options.step_target_ms,
-                       .json = options.json});
+      .name = options.scenario,
+      .streams = parse_batches(options.batches),
+      .prompt_tokens = prompt,
+      .new_tokens = options.plan.new_tokens,
+      .long_prompt_tokens = options.long_prompt_tokens,
+      .generations = options.generations,
+      .repeats = options.plan.repeats,
+      .step_target_ms = options.step_target_ms,
+      .json = options.json});
 }
 
 struct Ceilings {
@@ -93,12 +95,12 @@ struct Ceilings {
 Ceilings measure_ceilings(LocalEngine& engine) {
   if (!engine.on_cuda())
     return {.read_bandwidth = measure_read_bandwidth(engine.threads()),
-            .fma_peak = measure_fma_peak(engine.threads())};
+        .fma_peak = measure_fma_peak(engine.threads())};
   const gpu::DeviceInfo device = gpu::query_device();
   gpu::DeviceMemory memory(device);
   gpu::Stream stream(device);
   return {.read_bandwidth = gpu::measure_read_bandwidth(memory, stream),
-          .fma_peak = gpu::measure_fma_peak(memory, stream)};
+      .fma_peak = gpu::measure_fma_peak(memory, stream)};
 }
 
 int run_bench_engine(const BenchOptions& options) {
@@ -114,26 +116,32 @@ int run_bench_engine(const BenchOptions& options) {
   if (pool.num_pages() < plan.num_pages(pool.page_tokens()))
     throw Error(
         format("the caches of batch {} do not fit in memory; use a smaller --batch, --context or --gen",
-               plan.max_batch()));
+            plan.max_batch()));
   const Ceilings ceilings = measure_ceilings(engine);
   std::optional<GpuRecorder> recorder;
   if (engine.on_cuda()) recorder.emplace(watch_gpu());
+  const InterruptScope interrupt;
   const EngineBenchSamples samples =
-      run_engine_bench(engine.model(), engine.runner(), pool, plan, show_progress);
+      run_engine_bench(engine.model(), engine.runner(), pool, plan, [&](double share) {
+        show_progress(interrupt.pending() ? 1 : share);
+        return !interrupt.pending();
+      });
   const BenchFacts facts{.model = engine.model(),
-                         .plan = plan,
-                         .samples = samples,
-                         .dtype = engine.weight_type(),
-                         .kv_dtype = engine.kv_dtype(),
-                         .compute = options.engine.compute,
-                         .threads = engine.threads().num_threads(),
-                         .device = engine.device_name(),
-                         .read_bandwidth = ceilings.read_bandwidth,
-                         .fma_peak = ceilings.fma_peak,
-                         .gpu = recorder ? recorder->stop() : std::vector<GpuReading>()};
-  if (options.json != "-") print(bench_table(facts));
+      .plan = plan,
+      .samples = samples,
+      .dtype = engine.weight_type(),
+      .kv_dtype = engine.kv_dtype(),
+      .compute = options.engine.compute,
+      .threads = engine.threads().num_threads(),
+      .device = engine.device_name(),
+      .read_bandwidth = ceilings.read_bandwidth,
+      .fma_peak = ceilings.fma_peak,
+      .gpu = recorder ? recorder->stop() : std::vector<GpuReading>()};
+  if (options.json != "-") print_report(bench_table(facts));
   json.write(bench_json(facts));
-  return 0;
+  if (!interrupt.pending()) return 0;
+  print_note("interrupted: the result holds what was measured until then");
+  return 130;
 }
 
 void add_engine(CLI::App& bench, Action& action) {
@@ -150,32 +158,31 @@ void add_engine(CLI::App& bench, Action& action) {
       0, kMost);
   accept_counts(command->add_option("--prompts", options->plan.prompts, "prompts computed at once")
                     ->capture_default_str(),
-                1, 4096);
+      1, 4096);
   accept_counts(command->add_option("--prompt-tokens", options->plan.prompt_tokens,
-                                    "tokens of each of them (default: as --context)"),
-                1, kMost);
+                    "tokens of each of them (default: as --context)"),
+      1, kMost);
   command->add_option("--batch", options->batches, "batch sizes to decode, or streams, e.g. 1,8,32")
       ->capture_default_str();
   accept_counts(command->add_option("--repeat", options->plan.repeats, "repeats of each measurement")
                     ->capture_default_str(),
-                1, 1000);
-  command->add_option("--json", options->json,
-                      "write the result with its provenance to FILE; - prints it instead");
+      1, 1000);
+  command->add_option(
+      "--json", options->json, "write the result with its provenance to FILE; - prints it instead");
   command
-      ->add_option(
-          "--scenario", options->scenario,
+      ->add_option("--scenario", options->scenario,
           "measure the whole engine under a load: streams at once (streams), a long prompt amid streams "
           "(long-prompt), prompts that begin alike with the prefix cache on and off (prefix-heavy), JSON "
           "schemas (constrained)")
       ->check(CLI::IsMember(scenario_names()));
   accept_counts(command
                     ->add_option("--long-prompt", options->long_prompt_tokens,
-                                 "tokens of the long prompt, and about those of the shared beginning")
+                        "tokens of the long prompt, and about those of the shared beginning")
                     ->capture_default_str(),
-                1, kMost);
+      1, kMost);
   accept_counts(command->add_option("--generations", options->generations, "texts under JSON schemas")
                     ->capture_default_str(),
-                1, 1000000);
+      1, 1000000);
   command->add_option("--step-target", options->step_target_ms, "milliseconds a step with prompts may take")
       ->check(CLI::Range(1.0, 10000.0))
       ->capture_default_str();
@@ -198,6 +205,8 @@ void add_bench(CLI::App& root, Action& action) {
   add_bench_serve(*command, action);
   add_bench_transfer(*command, action);
   add_bench_policies(*command, action);
+  command->footer(
+      "\nExamples:\n  cheetah bench engine -m model.gguf\n  cheetah bench serve --rate 4 --duration 60 --slo-ttft 500\n");
 }
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cheetah bench policies: what the cluster's policies achieve on a simulated clock. The numbers are the same
 // on every machine.
 #include "cli/bench_policies.h"
@@ -64,10 +65,8 @@ double mean(const std::vector<double>& values) {
 }
 
 Json json_of(const std::vector<double>& values) {
-  return {{"mean", mean(values)},
-          {"least", *std::ranges::min_element(values)},
-          {"most", *std::ranges::max_element(values)},
-          {"by_seed", values}};
+  return {{"mean", mean(values)}, {"least", *std::ranges::min_element(values)},
+      {"most", *std::ranges::max_element(values)}, {"by_seed", values}};
 }
 
 double compliance(const sim::Report& report) { return report.compliance(); }
@@ -84,18 +83,15 @@ Json overload(int64_t seeds, Table& table) {
     const auto on = runs(seeds, [&] { return sim::overload(load, true); });
     const auto off = runs(seeds, [&] { return sim::overload(load, false); });
     const sim::Scenario scenario = sim::overload(load, true);
-    rows.push_back({{"load", load},
-                    {"offered_rps", scenario.streams.front().requests_per_s},
-                    {"capacity_rps", sim::capacity_rps(scenario, scenario.streams.front())},
-                    {"with_admission",
-                     {{"share_in_time_of_accepted", json_of(each(on, compliance))},
-                      {"in_time_rps", json_of(each(on, goodput))}}},
-                    {"without_admission",
-                     {{"share_in_time_of_accepted", json_of(each(off, compliance))},
-                      {"in_time_rps", json_of(each(off, goodput))}}}});
+    rows.push_back({{"load", load}, {"offered_rps", scenario.streams.front().requests_per_s},
+        {"capacity_rps", sim::capacity_rps(scenario, scenario.streams.front())},
+        {"with_admission", {{"share_in_time_of_accepted", json_of(each(on, compliance))},
+                               {"in_time_rps", json_of(each(on, goodput))}}},
+        {"without_admission", {{"share_in_time_of_accepted", json_of(each(off, compliance))},
+                                  {"in_time_rps", json_of(each(off, goodput))}}}});
     table.add({format("overload {:.1f}x, in time of the accepted", load),
-               format("{:.1f} %", 100 * mean(each(on, compliance))),
-               format("{:.1f} % without admission", 100 * mean(each(off, compliance)))});
+        format("{:.1f} %", 100 * mean(each(on, compliance))),
+        format("{:.1f} % without admission", 100 * mean(each(off, compliance)))});
   }
   return rows;
 }
@@ -111,24 +107,20 @@ Json flood(int64_t seeds, Table& table) {
     for (size_t i = 0; i < more.size(); ++i) more[i] = more[i] / quiet[i] - 1;
     const std::vector<double> answered = each(beside, premium_answered);
     for (size_t i = 0; i < refused.size(); ++i) refused[i] -= answered[i];
-    rows.push_back(
-        {{"free_tier_load", load},
-         {"premium_p99_ttft_ms", json_of(each(beside, premium_ttft))},
-         {"premium_p99_ttft_more_than_alone", json_of(more)},
-         {"premium_p99_tpot_ms", json_of(each(beside, premium_tpot))},
-         {"premium_refused", json_of(refused)},
-         {"in_time_rps", json_of(each(beside, goodput))},
-         {"preempted",
-          json_of(each(beside, [](const sim::Report& r) { return static_cast<double>(r.preempted); }))},
-         {"without_classes", {{"premium_p99_ttft_ms", json_of(each(bare, premium_ttft))}}}});
+    rows.push_back({{"free_tier_load", load}, {"premium_p99_ttft_ms", json_of(each(beside, premium_ttft))},
+        {"premium_p99_ttft_more_than_alone", json_of(more)},
+        {"premium_p99_tpot_ms", json_of(each(beside, premium_tpot))}, {"premium_refused", json_of(refused)},
+        {"in_time_rps", json_of(each(beside, goodput))},
+        {"preempted",
+            json_of(each(beside, [](const sim::Report& r) { return static_cast<double>(r.preempted); }))},
+        {"without_classes", {{"premium_p99_ttft_ms", json_of(each(bare, premium_ttft))}}}});
     table.add({format("premium p99 TTFT beside a {:.1f}x flood", load),
-               format("{:.1f} ms ({:+.1f} %, at most {:+.1f} %)", mean(each(beside, premium_ttft)),
-                      100 * mean(more), 100 * *std::ranges::max_element(more)),
-               format("{:.0f} ms without classes", mean(each(bare, premium_ttft)))});
+        format("{:.1f} ms ({:+.1f} %, at most {:+.1f} %)", mean(each(beside, premium_ttft)), 100 * mean(more),
+            100 * *std::ranges::max_element(more)),
+        format("{:.0f} ms without classes", mean(each(bare, premium_ttft)))});
   }
   return {{"premium_alone_p99_ttft_ms", json_of(quiet)},
-          {"premium_alone_p99_tpot_ms", json_of(each(alone, premium_tpot))},
-          {"rows", rows}};
+      {"premium_alone_p99_tpot_ms", json_of(each(alone, premium_tpot))}, {"rows", rows}};
 }
 
 Json shifts(int64_t seeds, Table& table) {
@@ -147,16 +139,11 @@ Json shifts(int64_t seeds, Table& table) {
       best_prefill = prefill;
     }
     const auto flips = each(moving, [](const sim::Report& r) { return static_cast<double>(r.flips.size()); });
-    rows.push_back({{"shape", shape.name},
-                    {"adaptive_in_time_rps", json_of(each(moving, goodput))},
-                    {"flips", json_of(flips)},
-                    {"best_fixed_prefill", best_prefill},
-                    {"best_fixed_in_time_rps", best},
-                    {"adaptive_by_best_fixed", mean(each(moving, goodput)) / best},
-                    {"fixed", fixed}});
-    table.add(
-        {"shift " + shape.name, format("{:.1f} requests/s in time", mean(each(moving, goodput))),
-         format("{:.1f} best fixed split ({}P{}D)", best, best_prefill, sim::kShiftWorkers - best_prefill)});
+    rows.push_back({{"shape", shape.name}, {"adaptive_in_time_rps", json_of(each(moving, goodput))},
+        {"flips", json_of(flips)}, {"best_fixed_prefill", best_prefill}, {"best_fixed_in_time_rps", best},
+        {"adaptive_by_best_fixed", mean(each(moving, goodput)) / best}, {"fixed", fixed}});
+    table.add({"shift " + shape.name, format("{:.1f} requests/s in time", mean(each(moving, goodput))),
+        format("{:.1f} best fixed split ({}P{}D)", best, best_prefill, sim::kShiftWorkers - best_prefill)});
   }
   return rows;
 }
@@ -184,8 +171,8 @@ void add_bench_policies(CLI::App& bench, Action& action) {
   accept_counts(
       command->add_option("--seeds", options->seeds, "runs of each situation")->capture_default_str(), 1,
       1000);
-  command->add_option("--json", options->json,
-                      "write the result with its provenance to FILE; - prints it instead");
+  command->add_option(
+      "--json", options->json, "write the result with its provenance to FILE; - prints it instead");
   command->footer(kExamples);
   command->callback([=, &action] { action = [=] { return run_bench_policies(*options); }; });
 }

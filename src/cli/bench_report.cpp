@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/bench_report.h"
 
 #include <ctime>
@@ -42,28 +43,21 @@ std::string utc_now() {
 }
 
 Json prompt_json(const BenchFacts& facts) {
-  return {{"prompts", facts.plan.prompts},
-          {"tokens", facts.plan.prompt_length()},
-          {"tokens_per_second", prompt_rate(facts)},
-          {"seconds_median", median(facts.samples.prompt_seconds)},
-          {"seconds_spread", relative_spread(facts.samples.prompt_seconds)},
-          {"samples", facts.samples.prompt_seconds.size()},
-          {"flops_per_second", prompt_flops_rate(facts)},
-          {"fma_ceiling_share", prompt_flops_rate(facts) / facts.fma_peak}};
+  return {{"prompts", facts.plan.prompts}, {"tokens", facts.plan.prompt_length()},
+      {"tokens_per_second", prompt_rate(facts)}, {"seconds_median", median(facts.samples.prompt_seconds)},
+      {"seconds_spread", relative_spread(facts.samples.prompt_seconds)},
+      {"samples", facts.samples.prompt_seconds.size()}, {"flops_per_second", prompt_flops_rate(facts)},
+      {"fma_ceiling_share", prompt_flops_rate(facts) / facts.fma_peak}};
 }
 
 Json decode_json(const BenchFacts& facts, const DecodeSamples& decode) {
   const double step = median(decode.step_seconds);
   const double bytes = step_bytes(facts, decode.batch);
-  return {{"batch", decode.batch},
-          {"context", facts.plan.context_tokens},
-          {"tokens_per_second", static_cast<double>(decode.batch) / step},
-          {"step_seconds_median", step},
-          {"step_seconds_spread", relative_spread(decode.step_seconds)},
-          {"step_seconds_p99", quantile(decode.step_seconds, 0.99)},
-          {"steps", decode.step_seconds.size()},
-          {"bytes_per_step", bytes},
-          {"bandwidth_ceiling_share", bytes / step / facts.read_bandwidth}};
+  return {{"batch", decode.batch}, {"context", facts.plan.context_tokens},
+      {"tokens_per_second", static_cast<double>(decode.batch) / step}, {"step_seconds_median", step},
+      {"step_seconds_spread", relative_spread(decode.step_seconds)},
+      {"step_seconds_p99", quantile(decode.step_seconds, 0.99)}, {"steps", decode.step_seconds.size()},
+      {"bytes_per_step", bytes}, {"bandwidth_ceiling_share", bytes / step / facts.read_bandwidth}};
 }
 
 }  // namespace
@@ -71,16 +65,9 @@ Json decode_json(const BenchFacts& facts, const DecodeSamples& decode) {
 Json provenance(int threads) {
   const CpuInfo cpu = read_cpu_info();
   const BuildInfo build = build_info();
-  return {{"cpu", cpu.model},
-          {"logical_cores", cpu.logical_cores},
-          {"usable_cores", cpu.usable_cores},
-          {"numa_nodes", cpu.numa_nodes},
-          {"simd", cpu.simd},
-          {"threads", threads},
-          {"version", build.version},
-          {"commit", build.commit},
-          {"compiler", build.compiler},
-          {"date", utc_now()}};
+  return {{"cpu", cpu.model}, {"logical_cores", cpu.logical_cores}, {"usable_cores", cpu.usable_cores},
+      {"numa_nodes", cpu.numa_nodes}, {"simd", cpu.simd}, {"threads", threads}, {"version", build.version},
+      {"commit", build.commit}, {"compiler", build.compiler}, {"date", utc_now()}};
 }
 
 std::string bench_table(const BenchFacts& facts) {
@@ -89,17 +76,16 @@ std::string bench_table(const BenchFacts& facts) {
     table.add({facts.plan.prompts == 1
                    ? format("prompt {}", facts.plan.prompt_length())
                    : format("prompts {} x {}", facts.plan.prompts, facts.plan.prompt_length()),
-               format("{:.1f}", prompt_rate(facts)),
-               format("{:.1f} ms", 1e3 * median(facts.samples.prompt_seconds)),
-               format("{:.1f} %", 100 * relative_spread(facts.samples.prompt_seconds)),
-               format("{:.0f} % F32 FMA", 100 * prompt_flops_rate(facts) / facts.fma_peak)});
+        format("{:.1f}", prompt_rate(facts)), format("{:.1f} ms", 1e3 * median(facts.samples.prompt_seconds)),
+        format("{:.1f} %", 100 * relative_spread(facts.samples.prompt_seconds)),
+        format("{:.0f} % F32 FMA", 100 * prompt_flops_rate(facts) / facts.fma_peak)});
   for (const DecodeSamples& decode : facts.samples.decode) {
     if (decode.step_seconds.empty()) continue;
     const double step = median(decode.step_seconds);
-    table.add(
-        {format("decode, batch {}", decode.batch), format("{:.1f}", static_cast<double>(decode.batch) / step),
-         format("{:.2f} ms", 1e3 * step), format("{:.1f} %", 100 * relative_spread(decode.step_seconds)),
-         format("{:.0f} % bandwidth", 100 * step_bytes(facts, decode.batch) / step / facts.read_bandwidth)});
+    table.add({format("decode, batch {}", decode.batch),
+        format("{:.1f}", static_cast<double>(decode.batch) / step), format("{:.2f} ms", 1e3 * step),
+        format("{:.1f} %", 100 * relative_spread(decode.step_seconds)),
+        format("{:.0f} % bandwidth", 100 * step_bytes(facts, decode.batch) / step / facts.read_bandwidth)});
   }
   return format(
       "{}, {} parameters, weights {} ({}), cache {}, compute {}, {}, {} threads\n"
@@ -110,21 +96,14 @@ std::string bench_table(const BenchFacts& facts) {
 }
 
 Json bench_json(const BenchFacts& facts) {
-  Json result = {
-      {"schema_version", 1},
-      {"kind", "bench-engine"},
-      {"provenance", provenance(facts.threads)},
+  Json result = {{"schema_version", 1}, {"kind", "bench-engine"}, {"provenance", provenance(facts.threads)},
       {"device", facts.device},
-      {"model",
-       {{"name", facts.model.name()},
-        {"family", facts.model.traits().family},
-        {"parameters", facts.model.num_parameters()},
-        {"weight_bytes", facts.model.weight_bytes()},
-        {"dtype", facts.dtype},
-        {"kv_dtype", std::string(name_of(facts.kv_dtype))},
-        {"compute", facts.compute}}},
+      {"model", {{"name", facts.model.name()}, {"family", facts.model.traits().family},
+                    {"parameters", facts.model.num_parameters()},
+                    {"weight_bytes", facts.model.weight_bytes()}, {"dtype", facts.dtype},
+                    {"kv_dtype", std::string(name_of(facts.kv_dtype))}, {"compute", facts.compute}}},
       {"ceilings",
-       {{"read_bytes_per_second", facts.read_bandwidth}, {"fma_flops_per_second", facts.fma_peak}}}};
+          {{"read_bytes_per_second", facts.read_bandwidth}, {"fma_flops_per_second", facts.fma_peak}}}};
   result["provenance"]["gpu"] = gpu_readings_json(facts.gpu);
   result["prompt"] = facts.samples.prompt_seconds.empty() ? Json(nullptr) : prompt_json(facts);
   result["decode"] = Json::array();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/bench_scenario.h"
 
 #include <algorithm>
@@ -34,11 +35,8 @@ EngineConfig config_of(const ScenarioOptions& options) {
 std::string milliseconds(double seconds) { return format("{:.2f}", 1e3 * seconds); }
 
 Json summary(const std::vector<double>& seconds) {
-  return {{"count", seconds.size()},
-          {"p50", median(seconds)},
-          {"p90", quantile(seconds, 0.9)},
-          {"p99", quantile(seconds, 0.99)},
-          {"max", quantile(seconds, 1)}};
+  return {{"count", seconds.size()}, {"p50", median(seconds)}, {"p90", quantile(seconds, 0.9)},
+      {"p99", quantile(seconds, 0.99)}, {"max", quantile(seconds, 1)}};
 }
 
 std::vector<double> ttfts(const Traces& traces) {
@@ -52,9 +50,9 @@ StreamsResult median_run(Engine& engine, const ScenarioOptions& options, int64_t
   std::vector<StreamsResult> runs;
   for (int64_t i = 0; i < options.repeats; ++i)
     runs.push_back(run_streams(engine, {.streams = streams,
-                                        .prompt_tokens = options.prompt_tokens,
-                                        .new_tokens = options.new_tokens,
-                                        .seed = static_cast<uint64_t>(100 * streams + i)}));
+                                           .prompt_tokens = options.prompt_tokens,
+                                           .new_tokens = options.new_tokens,
+                                           .seed = static_cast<uint64_t>(100 * streams + i)}));
   std::ranges::sort(runs, {}, &StreamsResult::decode_tokens_per_s);
   return runs[runs.size() / 2];
 }
@@ -66,13 +64,11 @@ Report measure_streams(Engine& engine, const ScenarioOptions& options) {
     const StreamsResult run = median_run(engine, options, streams);
     const auto first = ttfts(run.traces), gaps = token_gaps(run.traces, 0, 1e300);
     table.add({std::to_string(streams), format("{:.1f}", run.tokens_per_s),
-               format("{:.1f}", run.decode_tokens_per_s), milliseconds(median(first)),
-               milliseconds(median(gaps)), milliseconds(quantile(gaps, 0.99))});
-    rows.push_back({{"streams", streams},
-                    {"tokens_per_second", run.tokens_per_s},
-                    {"decode_tokens_per_second", run.decode_tokens_per_s},
-                    {"ttft_seconds", summary(first)},
-                    {"token_gap_seconds", summary(gaps)}});
+        format("{:.1f}", run.decode_tokens_per_s), milliseconds(median(first)), milliseconds(median(gaps)),
+        milliseconds(quantile(gaps, 0.99))});
+    rows.push_back({{"streams", streams}, {"tokens_per_second", run.tokens_per_s},
+        {"decode_tokens_per_second", run.decode_tokens_per_s}, {"ttft_seconds", summary(first)},
+        {"token_gap_seconds", summary(gaps)}});
   }
   return {table.render(), {{"streams", rows}}};
 }
@@ -84,20 +80,20 @@ Report measure_long_prompt(Engine& engine, const ScenarioOptions& options) {
   for (int64_t i = 0; i < options.repeats; ++i) {
     const LongPromptResult run =
         run_long_prompt(engine, {.streams = std::max<int64_t>(2, options.streams.front()),
-                                 .prompt_tokens = options.prompt_tokens,
-                                 .long_prompt_tokens = std::min(options.long_prompt_tokens, room),
-                                 .seed = static_cast<uint64_t>(i + 1)});
+                                    .prompt_tokens = options.prompt_tokens,
+                                    .long_prompt_tokens = std::min(options.long_prompt_tokens, room),
+                                    .seed = static_cast<uint64_t>(i + 1)});
     all.calm_gaps_s.insert(all.calm_gaps_s.end(), run.calm_gaps_s.begin(), run.calm_gaps_s.end());
-    all.disturbed_gaps_s.insert(all.disturbed_gaps_s.end(), run.disturbed_gaps_s.begin(),
-                                run.disturbed_gaps_s.end());
+    all.disturbed_gaps_s.insert(
+        all.disturbed_gaps_s.end(), run.disturbed_gaps_s.begin(), run.disturbed_gaps_s.end());
     all.steps += run.steps;
     first.push_back(run.long_ttft_s);
   }
   Table table({"time between tokens", "count", "p50 ms", "p90 ms", "p99 ms", "max ms"});
   const auto add = [&](const char* when, const std::vector<double>& gaps) {
-    table.add({when, std::to_string(gaps.size()), milliseconds(median(gaps)),
-               milliseconds(quantile(gaps, 0.9)), milliseconds(quantile(gaps, 0.99)),
-               milliseconds(quantile(gaps, 1))});
+    table.add(
+        {when, std::to_string(gaps.size()), milliseconds(median(gaps)), milliseconds(quantile(gaps, 0.9)),
+            milliseconds(quantile(gaps, 0.99)), milliseconds(quantile(gaps, 1))});
   };
   add("before the long prompt", all.calm_gaps_s);
   add("while it is computed", all.disturbed_gaps_s);
@@ -106,13 +102,11 @@ Report measure_long_prompt(Engine& engine, const ScenarioOptions& options) {
   return {
       format("{}\nstep target {:.0f} ms; p99 while it is computed {} target + 20 %; its first token after "
              "{:.2f} s, {} steps\n",
-             table.render(), options.step_target_ms, holds ? "within" : "BEYOND", median(first), all.steps),
+          table.render(), options.step_target_ms, holds ? "within" : "BEYOND", median(first), all.steps),
       {{"calm_gap_seconds", summary(all.calm_gaps_s)},
-       {"disturbed_gap_seconds", summary(all.disturbed_gaps_s)},
-       {"step_target_seconds", options.step_target_ms / 1000},
-       {"within_bound", holds},
-       {"long_ttft_seconds", summary(first)},
-       {"steps", all.steps}}};
+          {"disturbed_gap_seconds", summary(all.disturbed_gaps_s)},
+          {"step_target_seconds", options.step_target_ms / 1000}, {"within_bound", holds},
+          {"long_ttft_seconds", summary(first)}, {"steps", all.steps}}};
 }
 
 Report measure_prefix(const std::shared_ptr<const Model>& model, const ScenarioOptions& options) {
@@ -128,10 +122,10 @@ Report measure_prefix(const std::shared_ptr<const Model>& model, const ScenarioO
         std::min(std::min<int64_t>(options.long_prompt_tokens, 1024), engine.config().max_context * 8 / 10);
     const Traces traces =
         run_prefix_heavy(engine, {.requests = 16 * options.repeats,
-                                  .concurrency = std::max<int64_t>(1, options.streams.front()),
-                                  .shared_tokens = shared,
-                                  .own_tokens = shared / 9,
-                                  .new_tokens = 16});
+                                     .concurrency = std::max<int64_t>(1, options.streams.front()),
+                                     .shared_tokens = shared,
+                                     .own_tokens = shared / 9,
+                                     .new_tokens = 16});
     int64_t hits = 0, tokens = 0;
     for (const RequestTrace& trace : traces) {
       hits += trace.cached_tokens;
@@ -140,34 +134,30 @@ Report measure_prefix(const std::shared_ptr<const Model>& model, const ScenarioO
     const auto first = ttfts(traces);
     medians[cached] = median(first);
     table.add({cached ? "on" : "off", milliseconds(median(first)), milliseconds(quantile(first, 0.99)),
-               format("{} of {}", hits, tokens)});
+        format("{} of {}", hits, tokens)});
     json[cached ? "on" : "off"] = {
         {"ttft_seconds", summary(first)}, {"cached_tokens", hits}, {"prompt_tokens", tokens}};
   }
   json["ratio"] = medians[0] / medians[1];
   return {format("{}\nTTFT p50 {:.1f} times lower with the cache\n", table.render(), medians[0] / medians[1]),
-          {{"prefix_cache", json}}};
+      {{"prefix_cache", json}}};
 }
 
 Report measure_constrained(Engine& engine, const ScenarioOptions& options) {
   const ConstrainedResult result =
       run_constrained(engine, {.generations = options.generations,
-                               .max_tokens = std::min<int64_t>(700, engine.config().max_context - 8),
-                               .seed = static_cast<uint64_t>(options.repeats)});
+                                  .max_tokens = std::min<int64_t>(700, engine.config().max_context - 8),
+                                  .seed = static_cast<uint64_t>(options.repeats)});
   return {
       format(
           "{} of {} generations under {} schemas are valid\n{} tokens, masks {:.2f} % of the time of steps "
           "({} tokens in the vocabulary)\n{}",
           result.valid, result.generations, result.num_schemas, result.tokens, 100 * result.mask_share(),
           engine.model().traits().vocab, result.first_failure.empty() ? "" : result.first_failure + "\n"),
-      {{"generations", result.generations},
-       {"valid", result.valid},
-       {"schemas", result.num_schemas},
-       {"tokens", result.tokens},
-       {"vocabulary", engine.model().traits().vocab},
-       {"step_seconds", result.step_seconds},
-       {"mask_seconds", result.mask_seconds},
-       {"mask_share", result.mask_share()}}};
+      {{"generations", result.generations}, {"valid", result.valid}, {"schemas", result.num_schemas},
+          {"tokens", result.tokens}, {"vocabulary", engine.model().traits().vocab},
+          {"step_seconds", result.step_seconds}, {"mask_seconds", result.mask_seconds},
+          {"mask_share", result.mask_share()}}};
 }
 
 Report measure(const std::shared_ptr<const Model>& model, const ScenarioOptions& options) {
@@ -188,13 +178,10 @@ int run_scenario(const ScenarioOptions& options) {
   JsonFile file(options.json);
   const std::shared_ptr<const Model> model = load_model(options.engine);
   const Report report = measure(model, options);
-  Json result = {{"schema_version", 1},
-                 {"kind", "bench-engine-" + options.name},
-                 {"provenance", provenance(options.engine.threads)},
-                 {"device", device_name(options.engine.device)},
-                 {"model", {{"name", model->name()}, {"parameters", model->num_parameters()}}},
-                 {"prompt_tokens", options.prompt_tokens},
-                 {"new_tokens", options.new_tokens}};
+  Json result = {{"schema_version", 1}, {"kind", "bench-engine-" + options.name},
+      {"provenance", provenance(options.engine.threads)}, {"device", device_name(options.engine.device)},
+      {"model", {{"name", model->name()}, {"parameters", model->num_parameters()}}},
+      {"prompt_tokens", options.prompt_tokens}, {"new_tokens", options.new_tokens}};
   result.update(report.json);
   if (options.json != "-") print(format("{}, {}\n\n{}", model->name(), options.name, report.text));
   file.write(result);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // cheetah bench engine --scenario: the whole engine under a load, seen from its clients.
 #include <string>

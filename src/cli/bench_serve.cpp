@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT
 // cheetah bench serve: latency, throughput and goodput of a running OpenAI-compatible server.
 #include "cli/bench_serve.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/bench_report.h"
@@ -83,7 +84,7 @@ LoadBenchOptions resolve(const ServeBenchOptions& options) {
 void show_progress(const BenchProgress& progress, double duration_s) {
   if (!stderr_is_terminal()) return;
   const LoadProgress& load = progress.load;
-  constexpr int kWidth = 24;
+  constexpr int kWidth = 16;
   const double by_count =
       progress.total > 0 ? static_cast<double>(load.done) / static_cast<double>(progress.total) : 0;
   const double by_time = std::isfinite(duration_s) ? load.elapsed_s / duration_s : 0;
@@ -91,41 +92,30 @@ void show_progress(const BenchProgress& progress, double duration_s) {
   std::string bar;
   for (int i = 0; i < kWidth; ++i) bar += i < static_cast<int>(share * kWidth) ? "█" : "░";
   const std::string step = progress.num_steps > 1 ? format("{}/{} {:.3g}/s ", progress.step + 1,
-                                                           progress.num_steps, progress.rate.value_or(0))
+                                                        progress.num_steps, progress.rate.value_or(0))
                                                   : "";
-  std::fprintf(stderr, "\r\033[K%s",
-               format("{}{} {:4.0f} s  {} sent  {} running  {} done  {} failed  {:.0f} events/s", step, bar,
-                      load.elapsed_s, load.sent, load.running, load.done, load.failed,
-                      static_cast<double>(load.events) / std::max(load.elapsed_s, 1e-3))
-                   .c_str());
-}
-
-std::ofstream open_page(const std::string& path) {
-  std::ofstream file;
-  if (path.empty()) return file;
-  file.open(path, std::ios::binary);
-  if (!file) throw Error(format("{}: cannot be written", path));
-  return file;
+  show_status(format("{}{} {:4.0f} s  {} sent  {} running  {} done  {} failed  {:.0f} events/s", step, bar,
+      load.elapsed_s, load.sent, load.running, load.done, load.failed,
+      static_cast<double>(load.events) / std::max(load.elapsed_s, 1e-3)));
 }
 
 int run_bench_serve(const ServeBenchOptions& options) {
   const LoadBenchOptions bench = resolve(options);
   JsonFile json(options.json);
-  std::ofstream page = open_page(options.html);
+  const AtomicFile page(options.html);
   const InterruptScope interrupt;
   LoadReport report = run_load_bench(bench, [&](const BenchProgress& progress) {
     show_progress(progress, bench.duration_s);
     return !interrupt.pending();
   });
-  if (stderr_is_terminal()) std::fputs("\r\033[K", stderr);
+  show_status("");
   report.provenance = provenance(1);
-  if (options.json != "-") print(report_text(report));
+  if (options.json != "-") print_report(report_text(report));
   json.write(report_json(report));
-  if (page.is_open() && !(page << report_html(report)).flush())
-    throw Error(format("{}: cannot write the page", options.html));
+  page.write(report_html(report));
   if (interrupt.pending()) return 130;
   const bool answered = std::any_of(report.steps.begin(), report.steps.end(),
-                                    [](const LoadStep& step) { return step.summary.completed > 0; });
+      [](const LoadStep& step) { return step.summary.completed > 0; });
   return answered ? 0 : 1;
 }
 
@@ -133,8 +123,8 @@ constexpr int64_t kMostTokens = int64_t{1} << 22;
 
 void add_server_flags(CLI::App& command, ServeBenchOptions& options) {
   command.add_option("--url", options.url, "the server, http or https")->capture_default_str();
-  command.add_option("-m,--model", options.bench.body.model,
-                     "model name to ask for; the server's first by default");
+  command.add_option(
+      "-m,--model", options.bench.body.model, "model name to ask for; the server's first by default");
   command.add_option("--api-key", options.bench.server.api_key, "sent as a bearer token")
       ->envname("OPENAI_API_KEY");
   command.add_option("--endpoint", options.endpoint, "chat or completions")
@@ -150,29 +140,29 @@ void add_load_flags(CLI::App& command, ServeBenchOptions& options) {
   command.add_option("--rate", options.rate, "requests a second, whatever the server answers (open loop)")
       ->check(CLI::Range(1e-3, 1e6));
   accept_counts(command.add_option("--concurrency", options.bench.concurrency,
-                                   "requests at once (closed loop); with --rate: at most so many"),
-                1, 65536);
+                    "requests at once (closed loop); with --rate: at most so many"),
+      1, 65536);
   command.add_option("--sweep", options.sweep, "LOW:HIGH:STEPS: a run at each rate, to find the knee");
   accept_counts(
       command.add_option("--requests", options.bench.num_requests, "requests (of each rate); 100 by default"),
       1, 100'000'000);
   command
-      .add_option("--duration", options.duration_s,
-                  "seconds of arrivals (of each rate); 30 by default in a sweep")
+      .add_option(
+          "--duration", options.duration_s, "seconds of arrivals (of each rate); 30 by default in a sweep")
       ->check(CLI::Range(0.1, 1e6));
   command.add_option("--arrival", options.arrival, "poisson, constant, bursty or trace")
       ->capture_default_str();
   command
       .add_option("--burst-shape", options.bench.arrival.burst_shape,
-                  "gamma shape of bursty gaps; 1 is Poisson, smaller is burstier")
+          "gamma shape of bursty gaps; 1 is Poisson, smaller is burstier")
       ->check(CLI::Range(0.01, 100.0))
       ->capture_default_str();
   accept_counts(command.add_option("--warmup", options.bench.warmup, "requests before the measurement")
                     ->capture_default_str(),
-                0, 10000);
+      0, 10000);
   command
-      .add_option("--slo-ttft", options.slo_ttft_ms,
-                  "milliseconds to the first token a good request may take")
+      .add_option(
+          "--slo-ttft", options.slo_ttft_ms, "milliseconds to the first token a good request may take")
       ->check(CLI::Range(1e-3, 1e9));
   command.add_option("--slo-tpot", options.slo_tpot_ms, "milliseconds a token after it")
       ->check(CLI::Range(1e-3, 1e9));
@@ -183,24 +173,24 @@ void add_dataset_flags(CLI::App& command, ServeBenchOptions& options) {
       .add_option("--dataset", options.dataset, "random, sharegpt-like, prefix-heavy or a JSON Lines file")
       ->capture_default_str();
   accept_counts(command.add_option("--prompt-tokens", options.prompt_tokens,
-                                   "mean length of prompts; the dataset's own by default"),
-                1, kMostTokens);
+                    "mean length of prompts; the dataset's own by default"),
+      1, kMostTokens);
   accept_counts(command.add_option("--output-tokens", options.output_tokens,
-                                   "mean length of answers; the dataset's own by default"),
-                1, kMostTokens);
+                    "mean length of answers; the dataset's own by default"),
+      1, kMostTokens);
   command
-      .add_option("--spread", options.bench.workload.spread,
-                  "lengths lie evenly within this share of the mean")
+      .add_option(
+          "--spread", options.bench.workload.spread, "lengths lie evenly within this share of the mean")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   accept_counts(command
                     .add_option("--prefix-tokens", options.bench.workload.prefix_tokens,
-                                "shared beginning of prefix-heavy prompts")
+                        "shared beginning of prefix-heavy prompts")
                     ->capture_default_str(),
-                1, kMostTokens);
+      1, kMostTokens);
   command
-      .add_option("--prefix-share", options.bench.workload.prefix_share,
-                  "share of requests that begin with it")
+      .add_option(
+          "--prefix-share", options.bench.workload.prefix_share, "share of requests that begin with it")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   accept_counts(
@@ -212,11 +202,10 @@ void add_dataset_flags(CLI::App& command, ServeBenchOptions& options) {
       ->check(CLI::Range(0.0, 10.0))
       ->capture_default_str();
   command.add_flag("--ignore-eos", options.bench.body.ignore_eos,
-                   "ask for answers of full length (cheetah, vLLM, SGLang, llama.cpp)");
-  accept_counts(
-      command.add_option("--prompt-ids", options.bench.body.id_limit,
-                         "prompts of token ids below this, for exact lengths and models without a tokenizer "
-                         "(completions only)"),
+      "ask for answers of full length (cheetah, vLLM, SGLang, llama.cpp)");
+  accept_counts(command.add_option("--prompt-ids", options.bench.body.id_limit,
+                    "prompts of token ids below this, for exact lengths and models without a tokenizer "
+                    "(completions only)"),
       2, 100'000'000);
   command.add_option("--extra-body", options.extra, "JSON object merged into every request");
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cheetah cluster: a cluster on one machine, and a look at any.
 #include "cli/cluster.h"
 
@@ -7,7 +8,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/output.h"
-#include "cluster/net/identity.h"
+#include "cluster/net/credentials.h"
 #include "cluster/node/observer.h"
 
 namespace cheetah {
@@ -16,10 +17,20 @@ namespace {
 constexpr const char* kExamples = R"(
 Examples:
   cheetah cluster up --prefill 2 --decode 2
+  cheetah cluster status --cluster etcd://localhost,nats://localhost
+)";
+constexpr const char* kUpExamples = R"(
+Examples:
+  cheetah cluster up --prefill 2 --decode 2
   cheetah cluster up --prefill 1 --decode 3 --in-process model.gguf
   cheetah cluster up LARGE --decode 2 --also SMALL --policy-file policy.toml
   cheetah cluster up --cluster etcd://localhost,nats://localhost --serve-flags='--max-sequences 16'
-  cheetah cluster status --cluster etcd://localhost,nats://localhost --json
+)";
+constexpr const char* kStatusExamples = R"(
+Examples:
+  cheetah cluster status --cluster etcd://localhost,nats://localhost --secret-file secret
+  cheetah cluster status --cluster peers:peers.txt --secret-file secret --json
+  cheetah cluster status --cluster etcd://localhost --wait 10
 )";
 
 struct StatusOptions {
@@ -36,39 +47,46 @@ std::string line_of(const char* name, const cluster::ServiceState& state) {
 
 void add_credentials(CLI::App& command, cluster::CredentialFiles& files, const char* secret_help) {
   command.add_option("--secret-file", files.secret, secret_help);
-  command.add_option("--cluster-cert", files.certificate,
-                     "instead of the secret: PEM file with a certificate");
+  command.add_option(
+      "--cluster-cert", files.certificate, "instead of the secret: PEM file with a certificate");
   command.add_option("--cluster-key", files.key, "PEM file with its key");
   command.add_option("--cluster-ca", files.authorities, "PEM file with the authority of all nodes");
 }
 
 int run_status(const StatusOptions& options) {
-  const cluster::Observer observer(cluster::parse_cluster_url(options.url),
-                                   cluster::read_credentials(options.credentials));
+  const cluster::Observer observer(
+      cluster::parse_cluster_url(options.url), cluster::read_credentials(options.credentials));
   observer.wait(std::chrono::milliseconds(static_cast<int64_t>(options.wait_s * 1e3)));
   const auto workers = observer.workers();
   const auto registry = observer.registry(), queue = observer.queue();
-  for (const std::string& refusal : observer.refusals()) print_note(refusal);
+  const auto refusals = observer.refusals();
+  for (const std::string& refusal : refusals) print_note(refusal);
   if (options.json) {
     print(dump_json({{"workers", cluster::workers_json(workers)},
-                     {"registry", {{"up", registry.up}, {"why", registry.why}}},
-                     {"queue", {{"up", queue.up}, {"why", queue.why}}}}) +
+              {"registry", {{"up", registry.up}, {"why", registry.why}}},
+              {"queue", {{"up", queue.up}, {"why", queue.why}}}}) +
           "\n");
   } else {
-    print(line_of("registry", registry) + line_of("queue   ", queue) + "\n" +
-          cluster::workers_table(workers));
+    print(
+        line_of("registry", registry) + line_of("queue   ", queue) + "\n" + cluster::workers_table(workers));
   }
-  return !registry.up && workers.empty() ? 1 : 0;  // it could not even be asked who there is
+  if (workers.empty() && refusals.empty())
+    print_note(registry.up ? "the cluster has no workers"
+                           : "no part of the cluster has answered; --wait gives it longer");
+  return cluster::healthy(workers) && refusals.empty() ? 0 : 1;
 }
 
 void add_status(CLI::App& cluster, Action& action) {
-  auto* command = cluster.add_subcommand("status", "Who is in a cluster and what it does");
+  auto* command = cluster.add_subcommand(
+      "status", "Who is in a cluster and what it does; exits with 1 unless all answer and one decodes");
   auto options = std::make_shared<StatusOptions>();
   command->add_option("--cluster", options->url, "the cluster, as cheetah serve takes it")->required();
   add_credentials(*command, options->credentials, "file with the cluster's secret");
   command->add_option("--wait", options->wait_s, "seconds to wait for the workers' answers")
-      ->check(CLI::Range(0.0, 60.0));
-  command->add_flag("--json", options->json, "print JSON");
+      ->check(CLI::Range(0.0, 60.0))
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "print one JSON object");
+  command->footer(kStatusExamples);
   command->callback([=, &action] { action = [=] { return run_status(*options); }; });
 }
 
@@ -76,23 +94,34 @@ void add_up(CLI::App& cluster, Action& action) {
   auto* command = cluster.add_subcommand("up", "Start a cluster on this machine and keep it running");
   auto options = std::make_shared<UpOptions>();
   command->add_option("MODEL", options->model, "a model's path or name, as cheetah serve takes it");
-  command->add_option("--prefill", options->num_prefill, "prefill workers")->check(CLI::Range(0, 64));
-  command->add_option("--decode", options->num_decode, "decode workers")->check(CLI::Range(1, 64));
-  command->add_option("--also", options->also,
-                      "a second model, e.g. a smaller one for when the first is busy");
-  command->add_option("--also-workers", options->num_also, "its workers")->check(CLI::Range(1, 64));
-  command->add_option("-p,--port", options->port, "port of the router")->check(CLI::Range(0, 65535));
+  command->add_option("--prefill", options->num_prefill, "prefill workers")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  command->add_option("--decode", options->num_decode, "decode workers")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command->add_option(
+      "--also", options->also, "a second model, e.g. a smaller one for when the first is busy");
+  command->add_option("--also-workers", options->num_also, "its workers")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command->add_option("--port", options->port, "port of the router; 0 picks a free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
   command->add_option("--cluster", options->url, "use these services instead of a list of peers");
   add_credentials(*command, options->credentials, "file with the cluster's secret (default: a new one)");
   command->add_option("--policy-file", options->policy_file, "TOML file with the policies");
-  command->add_option("--threads", options->threads, "threads of each worker")->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--threads", options->threads, "threads of each worker (default: the cores, shared out)")
+      ->check(CLI::Range(1, 1024));
   command->add_option("--logs", options->folder, "folder for logs (default: a new one in /tmp)");
   command->add_flag("--in-process", options->in_process, "all nodes in this process");
   command->add_option("--serve-flags", options->more,
-                      "further flags of cheetah serve for every node: --serve-flags='--ctx-size 4096'");
+      "further flags of cheetah serve for every node: --serve-flags='--ctx-size 4096'");
   command->add_option("--prefill-flags", options->more_prefill,
-                      "further flags for prefill workers: --prefill-flags='--page-tokens 64'");
+      "further flags for prefill workers: --prefill-flags='--page-tokens 64'");
   command->add_option("--decode-flags", options->more_decode, "further flags for decode workers");
+  command->footer(kUpExamples);
   command->callback([=, &action] {
     action = [=] { return options->in_process ? run_in_process(*options) : run_up(*options); };
   });
@@ -104,9 +133,9 @@ void add_cluster(CLI::App& root, Action& action) {
   auto* command =
       root.add_subcommand("cluster", "Disaggregated prefill and decode: start a cluster, look at one");
   command->require_subcommand(1);
-  command->footer(kExamples);
   add_up(*command, action);
   add_status(*command, action);
+  command->footer(kExamples);
 }
 
 }  // namespace cheetah

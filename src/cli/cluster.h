@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The ways to start a whole cluster on one machine.
 #include <string>
 
-#include "cluster/net/identity.h"
+#include "cluster/net/credentials.h"
 
 namespace cheetah {
 

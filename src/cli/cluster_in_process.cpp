@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cheetah cluster up --in-process: all nodes as threads of this process.
 #include <cstdlib>
 
@@ -7,9 +8,9 @@
 #include "cli/output.h"
 #include "cli/serve_node.h"
 #include "cli/signals.h"
+#include "engine/grammar/grammar_cache.h"
 #include "engine/memory_plan.h"
-#include "serve/api/grammar_cache.h"
-#include "serve/event_log.h"
+#include "observe/event_log.h"
 #include "serve/server.h"
 
 namespace cheetah {
@@ -46,7 +47,7 @@ int run_in_process(const UpOptions& up) {
   const std::shared_ptr<const Model> model = load_model(options.engine);
   GrammarCache grammars(*model);
   const EngineConfig engine = worker_config(options, *model, up.num_prefill + up.num_decode);
-  cluster::InProcessWorld world;
+  cluster::InProcessCluster together;
   LaunchOptions launch;
   launch.policy = policy_of(flags);
   launch.policy_file = up.policy_file;
@@ -54,9 +55,8 @@ int run_in_process(const UpOptions& up) {
     launch.role = role;
     launch.name = name;
     const EngineConfig limits = role == Role::kRouter ? router_limits(options, *model) : engine;
-    return cluster::launch_node(
-        launch, {.model = model, .grammars = grammars, .log = &log, .traces = server.traces()}, limits,
-        &world);
+    return cluster::launch_node(launch,
+        {.model = model, .grammars = grammars, .log = &log, .traces = server.traces()}, limits, &together);
   };
   std::vector<std::unique_ptr<Node>> workers;
   for (int i = 0; i < up.num_prefill; ++i) workers.push_back(start(Role::kPrefill, format("prefill-{}", i)));
@@ -65,7 +65,7 @@ int run_in_process(const UpOptions& up) {
   const auto router = start(Role::kRouter, "router");
   router->wait_for_workers(up.num_decode, std::chrono::seconds(60));
   server.serve(router->backend(), make_api_services(options, *model, router->backend().config(), grammars),
-               [&router] { return router->metrics(); });
+      [&router] { return router->metrics(); });
   print(format("ready: {} workers in this process, router at {}\n", workers.size(), server.url()));
   flush_output();
   signals.wait();

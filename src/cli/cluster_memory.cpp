@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/cluster_memory.h"
 
 #include <CLI/CLI.hpp>
@@ -33,13 +34,9 @@ bool read_flags(const std::string& flags, ServeOptions& options) {
   return !settings.given("kv-memory");
 }
 
-struct Weights {
-  ModelTraits traits;
-  int64_t bytes = 0;
-  bool mapped = false;  // processes share them
-};
+}  // namespace
 
-Weights weights_of(const EngineOptions& engine) {
+StoredWeights stored_weights(const EngineOptions& engine) {
   const std::string path = find_model(engine.model);
   const auto held = weight_dtype(engine.dtype);
   if (path.starts_with("random:")) {
@@ -47,13 +44,18 @@ Weights weights_of(const EngineOptions& engine) {
     return {traits, static_cast<int64_t>(all_weight_bytes(traits, held.value_or(DType::kF16))), false};
   }
   const Checkpoint checkpoint = Checkpoint::open(path);
-  Weights weights{.traits = describe_model(checkpoint).traits, .bytes = 0, .mapped = !held};
+  StoredWeights weights{.traits = describe_model(checkpoint).traits, .bytes = 0, .mapped = !held};
   for (const auto& [name, tensor] : checkpoint.tensors()) weights.bytes += tensor.bytes();
   if (held) weights.bytes = static_cast<int64_t>(all_weight_bytes(weights.traits, *held));
   return weights;
 }
 
-}  // namespace
+MemoryPlan plan_before_loading(const EngineOptions& engine, const EngineConfig& config) {
+  const bool on_device = config.device == DeviceKind::kCuda;
+  const StoredWeights weights = stored_weights(engine);
+  return plan_memory(weights.traits, weights.bytes, config,
+      on_device ? gpu::device_memory().free : available_memory_bytes());
+}
 
 int64_t kv_bytes_each(const ModelTraits& traits, const EngineConfig& config, const MemoryShare& share) {
   const int64_t left = share.free_bytes - share.shared_bytes - share.others * share.own_bytes;
@@ -67,14 +69,14 @@ int64_t kv_bytes_for(const UpOptions& options, const std::string& flags) {
   serve.engine.model = options.model;
   const EngineConfig config = engine_config(serve);
   const bool on_device = config.device == DeviceKind::kCuda;
-  const Weights weights = weights_of(serve.engine);
+  const StoredWeights weights = stored_weights(serve.engine);
   const bool shared = weights.mapped && !on_device;
   return kv_bytes_each(weights.traits, config,
-                       {.free_bytes = on_device ? gpu::device_memory().free : available_memory_bytes(),
-                        .shared_bytes = shared ? weights.bytes : 0,
-                        .own_bytes = shared ? 0 : weights.bytes,
-                        .workers = num_workers(options),
-                        .others = on_device ? 0 : 1});
+      {.free_bytes = on_device ? gpu::device_memory().free : available_memory_bytes(),
+          .shared_bytes = shared ? weights.bytes : 0,
+          .own_bytes = shared ? 0 : weights.bytes,
+          .workers = num_workers(options),
+          .others = on_device ? 0 : 1});
 }
 
 std::string memory_text(int64_t prefill_kv_bytes, int64_t decode_kv_bytes, const UpOptions& options) {

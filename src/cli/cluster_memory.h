@@ -1,13 +1,25 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// Memory of a machine whose processes start at once: each would take what is free for itself.
+// Memory before anything is loaded: of one process, and of those of a machine that start at once, each of which would
+// take what is free for itself.
 #include <cstdint>
 #include <string>
 
 #include "cli/cluster.h"
-#include "engine/engine_config.h"
+#include "cli/engine_options.h"
+#include "engine/memory_plan.h"
 #include "model/traits.h"
 
 namespace cheetah {
+
+// A model's weights as they will be held, from its files' headers alone.
+struct StoredWeights {
+  ModelTraits traits;
+  int64_t bytes = 0;
+  bool mapped = false;  // processes share them
+};
+StoredWeights stored_weights(const EngineOptions& engine);
+MemoryPlan plan_before_loading(const EngineOptions& engine, const EngineConfig& config);
 
 struct MemoryShare {
   int64_t free_bytes = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/cluster_memory.h"
 
 #include <gtest/gtest.h>

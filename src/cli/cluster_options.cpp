@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/cluster_options.h"
 
 #include <fstream>
@@ -6,33 +7,33 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/engine_options.h"
-#include "cluster/net/identity.h"
+#include "cluster/net/credentials.h"
 
 namespace cheetah {
 
 void add_cluster_settings(Settings& s, ClusterOptions& o) {
   s.add_choice("role", o.role, {"none", "router", "prefill", "decode", "both"},
-               "part in a cluster; with --port a decode worker takes clients itself");
+      "part in a cluster; with --port a decode worker takes clients itself");
   s.add_text("cluster", o.url,
-             "the cluster: peers:FILE, or etcd://HOST[,HOST...][,nats://HOST...][?cluster=NAME&...]");
-  s.add_text("node-name", o.name, "what people call this node");
+      "the cluster: peers:FILE, or etcd://HOST[,HOST...][,nats://HOST...][?cluster=NAME&...]");
+  s.add_text("node-name", o.name, "name of this node");
   s.add_text("cluster-host", o.host,
-             "address for the cluster's peers; beyond this machine with --secret-file or --cluster-cert");
+      "address for the cluster's peers; beyond this machine with --secret-file or --cluster-cert");
   s.add_int("cluster-port", o.port, 0, 65535, "port for the cluster's peers; 0 picks a free one");
   s.add_text("secret-file", o.credentials.secret, "file with the secret that all nodes of the cluster share");
   s.add_text("cluster-cert", o.credentials.certificate,
-             "instead of the secret: PEM file with this node's certificate");
+      "instead of the secret: PEM file with this node's certificate");
   s.add_text("cluster-key", o.credentials.key, "PEM file with the key of --cluster-cert");
-  s.add_text("cluster-ca", o.credentials.authorities,
-             "PEM file with the authority of all nodes' certificates");
+  s.add_text(
+      "cluster-ca", o.credentials.authorities, "PEM file with the authority of all nodes' certificates");
   s.add_text("policy-file", o.policy_file, "TOML file with the policies of routing, admission and scaling");
-  s.add_choice(
-      "transfer", o.transfer, {"auto", "shm", "ucx"},
-      "how pages move between workers: shared memory, or UCX where others than this machine reach them");
+  s.add_choice("transfer", o.transfer, {"auto", "shm", "tcp", "ucx"},
+      "how pages move between workers: shm (one machine), tcp (sealed), ucx (sealed; for RDMA networks); auto: shm or tcp");
   s.add_text("transfer-dtype", o.transfer_dtype,
-             "type in which pages come to this worker: f32, bf16, f16, fp8, int8 (default: the narrower of "
-             "both workers' caches)");
-  s.add_seconds("lease-ttl", o.lease_s, 0, 3600, "time after which a silent node leaves the registry");
+      "type in which pages come to this worker: f32, bf16, f16, fp8, int8 (default: the narrower of "
+      "both workers' caches)");
+  s.add_seconds("lease-ttl", o.lease_s, 0, 3600,
+      "how long a silent node stays in the registry (default: the registry's)");
 }
 
 bool in_cluster(const ClusterOptions& options) { return options.role != "none" || !options.url.empty(); }
@@ -53,7 +54,7 @@ cluster::LaunchOptions launch_options(const ClusterOptions& options) {
     launch.transfer_dtype = cache_type_from_name(options.transfer_dtype);
     if (!launch.transfer_dtype)
       throw UsageError(format("--transfer-dtype: '{}' is not one of f32, bf16, f16, fp8, int8",
-                              printable(options.transfer_dtype)));
+          printable(options.transfer_dtype)));
   }
   launch.credentials = cluster::read_credentials(options.credentials);
   launch.policy = policy_of(options);

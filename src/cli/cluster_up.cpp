@@ -1,10 +1,13 @@
+// SPDX-License-Identifier: MIT
 // cheetah cluster up: one process a node, watched over.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -12,11 +15,13 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/free_port.h"
+#include "base/temp_dir.h"
 #include "cli/cluster.h"
 #include "cli/cluster_memory.h"
 #include "cli/output.h"
 #include "cli/signals.h"
-#include "cluster/net/session_crypto.h"
+#include "cluster/net/crypto.h"
+#include "cluster/node/hang_watch.h"
 #include "cluster/node/observer.h"
 #include "cluster/node/supervisor.h"
 
@@ -65,37 +70,76 @@ std::vector<NodePlan> node_plans(const UpOptions& options) {
 struct Folder {
   std::string path, url;
   cluster::CredentialFiles credentials;
+  std::map<std::string, std::string> files = {};  // ours in it: the secret and the list of peers
+  bool is_new = false;                            // made for this cluster
 };
+
+// Takes the secret away with the cluster. Logs stay where the person named their folder or something went wrong.
+class CleanUp {
+ public:
+  explicit CleanUp(const Folder& folder) : folder_(folder) {}
+  ~CleanUp() {
+    std::error_code ignored;
+    for (const auto& [path, text] : folder_.files) std::filesystem::remove(path, ignored);
+    if (folder_.is_new && ended_well_) std::filesystem::remove_all(folder_.path, ignored);
+  }
+  CleanUp(const CleanUp&) = delete;
+  CleanUp& operator=(const CleanUp&) = delete;
+  void ended_well() { ended_well_ = true; }
+
+ private:
+  const Folder& folder_;
+  bool ended_well_ = false;
+};
+
+// The program by its own name, which ps and top show; by the kernel's link where its file was replaced.
+std::string own_program() {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return !error && std::filesystem::exists(path, error) ? path.string() : "/proc/self/exe";
+}
+
+// The folder may be cleaned away while the cluster runs, and a process that starts needs its files.
+void restore(const Folder& folder) {
+  if (access(folder.path.c_str(), F_OK) != 0) mkdir(folder.path.c_str(), 0700);
+  for (const auto& [path, text] : folder.files)
+    if (access(path.c_str(), F_OK) != 0) write_private(path, text);
+}
 
 Folder prepare(const UpOptions& options, const std::vector<NodePlan>& nodes) {
   Folder folder{.path = options.folder, .url = options.url, .credentials = options.credentials};
-  char made[] = "/tmp/cheetah-cluster-XXXXXX";
-  if (folder.path.empty()) folder.path = mkdtemp(made) ? made : "";
-  if (folder.path.empty() ||
-      (mkdir(folder.path.c_str(), 0700) != 0 && access(folder.path.c_str(), W_OK) != 0))
+  folder.is_new = folder.path.empty();
+  if (folder.is_new) folder.path = TempDir("cheetah-cluster").keep();
+  if (mkdir(folder.path.c_str(), 0700) != 0 && access(folder.path.c_str(), W_OK) != 0)
     throw Error(format("{}: cannot be used as a folder for logs", options.folder));
   if (folder.credentials.secret.empty() && folder.credentials.certificate.empty()) {
     folder.credentials.secret = folder.path + "/secret";
-    write_private(folder.credentials.secret, new_secret());
+    folder.files[folder.credentials.secret] = new_secret();
+    unlink(folder.credentials.secret.c_str());  // of an earlier run
   }
-  if (!folder.url.empty()) return folder;
+  if (!folder.url.empty()) {
+    restore(folder);
+    return folder;
+  }
   std::string peers;
   for (const NodePlan& node : nodes) peers += format("{} 127.0.0.1:{} {}\n", node.role, node.port, node.name);
-  write_private(folder.path + "/peers.txt", peers);
+  folder.files[folder.path + "/peers.txt"] = peers;
+  unlink((folder.path + "/peers.txt").c_str());
   folder.url = "peers:" + folder.path + "/peers.txt";
+  restore(folder);
   return folder;
 }
 
 ProcessPlan process_plan(const UpOptions& options, const NodePlan& node, const Folder& folder) {
   ProcessPlan plan{.name = node.name,
-                   .command = {"/proc/self/exe", "serve"},
-                   .log_file = format("{}/{}.log", folder.path, node.name)};
+      .command = {own_program(), "serve"},
+      .log_file = format("{}/{}.log", folder.path, node.name)};
   const auto add = [&](std::initializer_list<std::string> words) {
     plan.command.insert(plan.command.end(), words);
   };
   if (!node.model.empty()) add({node.model});
   add({"--role", node.role, "--cluster", folder.url, "--node-name", node.name, "--cluster-port",
-       std::to_string(node.port)});
+      std::to_string(node.port)});
   if (const auto& files = folder.credentials; files.secret.empty())
     add({"--cluster-cert", files.certificate, "--cluster-key", files.key, "--cluster-ca", files.authorities});
   else
@@ -127,14 +171,23 @@ void print_lines(const std::vector<std::string>& lines) {
   flush_output();
 }
 
+// What shows this cluster in another terminal.
+std::string status_command(const Folder& folder) {
+  const auto& files = folder.credentials;
+  return format("cheetah cluster status --cluster {} {}", folder.url,
+      files.secret.empty() ? format("--cluster-cert {} --cluster-key {} --cluster-ca {}", files.certificate,
+                                 files.key, files.authorities)
+                           : format("--secret-file {}", files.secret));
+}
+
 void draw(const Supervisor& supervisor, const cluster::Observer& observer, const Folder& folder, int port) {
   std::string screen = "\033[H\033[2J";
-  screen += format("cheetah cluster at http://127.0.0.1:{} (Ctrl-C: drain and end)   logs {}\n\n", port,
-                   folder.path);
+  screen += format("cheetah cluster at http://127.0.0.1:{} (Ctrl-C: drain and end)   logs {}\n{}\n\n", port,
+      folder.path, status_command(folder));
   for (const cluster::ProcessState& state : supervisor.states())
     screen += format("  {:<12} {:<14} restarts {}{}\n", state.name,
-                     state.pid > 0 ? format("process {}", state.pid) : "down", state.restarts,
-                     state.ending.empty() ? "" : "   last " + state.ending);
+        state.pid > 0 ? format("process {}", state.pid) : "down", state.restarts,
+        state.ending.empty() ? "" : "   last " + state.ending);
   print(screen + "\n" + cluster::workers_table(observer.workers()));
   flush_output();
 }
@@ -188,17 +241,26 @@ int run_up(const UpOptions& given) {
   std::vector<NodePlan> nodes = node_plans(options);
   print_lines({share_out(options, nodes)});
   const Folder folder = prepare(options, nodes);
+  CleanUp clean_up(folder);
   const cluster::Credentials credentials = cluster::read_credentials(folder.credentials);
   std::vector<ProcessPlan> plans;
   for (const NodePlan& node : nodes) plans.push_back(process_plan(options, node, folder));
   ShutdownSignals signals;
-  Supervisor supervisor(std::move(plans));
+  Supervisor supervisor(std::move(plans), [&folder] { restore(folder); });
   print_lines(supervisor.poll(std::chrono::steady_clock::now()));
   const cluster::Observer observer(cluster::parse_cluster_url(folder.url), credentials);
   bool all_ready = false;
+  cluster::HangWatch hangs;
+  cluster::ReturnWatch returns;
   const bool terminal = stdout_is_terminal();
   while (signals.wait_for(std::chrono::milliseconds(terminal ? 500 : 100)) == 0) {
-    const auto news = supervisor.poll(std::chrono::steady_clock::now());
+    const auto now = std::chrono::steady_clock::now();
+    auto news = supervisor.poll(now);
+    const auto processes = supervisor.states();
+    const auto seen = observer.workers();
+    for (const auto& [name, silent] : hangs.look(processes, seen, now))
+      supervisor.kill_hung(name, silent, news);
+    for (const std::string& name : returns.look(processes, seen)) news.push_back(name + " is back");
     if (terminal)
       draw(supervisor, observer, folder, options.port);
     else
@@ -208,10 +270,12 @@ int run_up(const UpOptions& given) {
     all_ready = num_ready(observer) >= num_workers(options);
     if (all_ready && !terminal)
       print_lines(
-          {format("ready: {} workers, router at http://127.0.0.1:{}", num_workers(options), options.port)});
+          {format("ready: {} workers, router at http://127.0.0.1:{}", num_workers(options), options.port),
+              status_command(folder)});
   }
   print_lines({"draining"});
   print_lines(supervisor.stop(std::chrono::seconds(30)));
+  clean_up.ended_well();
   return 0;
 }
 

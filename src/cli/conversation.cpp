@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/conversation.h"
 
 #include <algorithm>
@@ -27,8 +28,36 @@ std::vector<int32_t> chat_prompt(const Model& model, const std::vector<ChatMessa
   return model.tokenizer()->encode(prompt, {.add_special = false, .parse_special = true});
 }
 
-int64_t drop_oldest(const Model& model, std::vector<ChatMessage>& messages, int64_t capacity,
-                    int64_t reserve) {
+Json conversation_json(const std::string& model, const std::vector<ChatMessage>& messages) {
+  Json list = Json::array();
+  for (const ChatMessage& message : messages)
+    list.push_back({{"role", message.role}, {"content", message.content}});
+  return {{"model", model}, {"messages", std::move(list)}};
+}
+
+std::vector<ChatMessage> conversation_from_json(const Json& saved, const std::string& what) {
+  const auto list = saved.is_object() ? saved.find("messages") : saved.end();
+  if (list == saved.end() || !list->is_array())
+    throw Error(format("{}: not a conversation: it has no list of messages", what));
+  std::vector<ChatMessage> messages;
+  for (const Json& item : *list) {
+    const auto text = [&](const char* name) -> const std::string* {
+      const auto found = item.is_object() ? item.find(name) : item.end();
+      return found != item.end() && found->is_string() ? found->get_ptr<const std::string*>() : nullptr;
+    };
+    const std::string* role = text("role");
+    const std::string* content = text("content");
+    const bool known = role && (*role == "system" || *role == "user" || *role == "assistant");
+    if (!known || !content)
+      throw Error(format("{}: message {}: expected a role (system, user, assistant) and a content of text",
+          what, messages.size() + 1));
+    messages.push_back({*role, *content});
+  }
+  return messages;
+}
+
+int64_t drop_oldest(
+    const Model& model, std::vector<ChatMessage>& messages, int64_t capacity, int64_t reserve) {
   const auto is_user = [](const ChatMessage& message) { return message.role == "user"; };
   int64_t dropped = 0;
   while (std::ssize(chat_prompt(model, messages)) + reserve > capacity) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cheetah doctor pod, engine, profile, measure, diff and checklist: what is not this machine's own files.
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -6,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/mapped_file.h"
@@ -14,9 +16,9 @@
 #include "cli/output.h"
 #include "doctor/checklist.h"
 #include "doctor/diff.h"
-#include "doctor/http_get.h"
 #include "doctor/measure.h"
 #include "doctor/snapshot.h"
+#include "net/http_get.h"
 
 namespace cheetah {
 namespace {
@@ -55,23 +57,33 @@ void add_pod(CLI::App& parent, Action& action) {
 struct EngineInput {
   std::vector<std::string> places;
   double interval_s = 5, slo_ttft_ms = 0, slo_itl_ms = 0;
+  ClientTls tls;
 };
 
-bool is_url(const std::string& place) { return place.starts_with("http://"); }
+bool is_url(const std::string& place) {
+  return place.starts_with("http://") || place.starts_with("https://");
+}
+
+std::string read_place(const std::string& place, const ClientTls& tls) {
+  if (!is_url(place)) return read_text(place);
+  const Url url =
+      parse_url(place, {.name = "--engine", .example = "http://127.0.0.1:8000/metrics", .path = "/metrics"});
+  return http_get(url, std::chrono::seconds(5), size_t{32} << 20, tls);
+}
 
 EngineFacts read_engine(const EngineInput& input) {
   const std::string& last = input.places.back();
-  const auto read = [](const std::string& place) {
-    Metrics metrics = Metrics::parse(is_url(place) ? http_get(place) : read_text(place));
+  const auto read = [&](const std::string& place) {
+    Metrics metrics = Metrics::parse(read_place(place, input.tls));
     if (metrics.empty()) throw Error(format("{}: no metrics in it: expected Prometheus text", place));
     return metrics;
   };
   EngineFacts facts{.now = {},
-                    .before = {},
-                    .interval_s = 0,
-                    .source = last,
-                    .slo_ttft_s = input.slo_ttft_ms / 1000,
-                    .slo_itl_s = input.slo_itl_ms / 1000};
+      .before = {},
+      .interval_s = 0,
+      .source = last,
+      .slo_ttft_s = input.slo_ttft_ms / 1000,
+      .slo_itl_s = input.slo_itl_ms / 1000};
   if (input.places.size() > 1 || (is_url(last) && input.interval_s > 0)) {
     facts.before = read(input.places.front());
     if (is_url(last)) std::this_thread::sleep_for(std::chrono::duration<double>(input.interval_s));
@@ -87,7 +99,7 @@ void add_engine(CLI::App& parent, Action& action) {
   auto input = std::make_shared<EngineInput>();
   command
       ->add_option("URL|FILE", input->places,
-                   "http://HOST:PORT[/metrics], or one or two saved scrapes, the older first")
+          "http://HOST:PORT[/metrics], or one or two saved scrapes, the older first")
       ->required()
       ->expected(1, 2);
   command
@@ -98,6 +110,10 @@ void add_engine(CLI::App& parent, Action& action) {
       ->check(CLI::Range(0.0, 1e9));
   command->add_option("--slo-itl", input->slo_itl_ms, "objective between tokens, p99, in ms")
       ->check(CLI::Range(0.0, 1e9));
+  auto* authority =
+      command->add_option("--ca-file", input->tls.ca_file, "of https: the authority's certificate (PEM)");
+  command->add_flag("--insecure", input->tls.accept_any_certificate, "of https: accept any certificate")
+      ->excludes(authority);
   add_output_options(*command, *options);
   command->footer(
       "\nExamples:\n  cheetah doctor engine http://127.0.0.1:8000 --slo-ttft 500 --slo-itl 50\n  cheetah "
@@ -117,7 +133,7 @@ void add_profile(CLI::App& parent, Action& action) {
   auto file = std::make_shared<std::string>();
   command
       ->add_option("FILE", *file,
-                   "Chrome or Kineto JSON, Nsight Systems SQLite, Nsight Compute CSV, NCCL log, ptxas -v")
+          "Chrome or Kineto JSON, Nsight Systems SQLite, Nsight Compute CSV, NCCL log, ptxas -v")
       ->required();
   add_output_options(*command, *options);
   command->footer(
@@ -202,16 +218,15 @@ int run_checklist(const ChecklistInput& input) {
   Acknowledgements all;
   if (std::ifstream(input.file).good()) all = parse_acknowledgements(read_text(input.file), input.file);
   if (!input.answer.empty()) {
-    const Acknowledgement one{input.answer[0], input.answer[1], input.by,
-                              today(),         input.note,      input.review_days};
+    const Acknowledgement one{
+        input.answer[0], input.answer[1], input.by, today(), input.note, input.review_days};
     if (input.by.empty()) throw UsageError("--by is missing: an answer needs a name");
     all[one.id] = one;
     const std::string text = acknowledgements_yaml(all);
     parse_acknowledgements(text, "--answer");  // refuses what could not be read back
-    std::ofstream file(input.file, std::ios::binary);
-    if (!(file << text).flush()) throw Error(format("{}: cannot be written", input.file));
+    AtomicFile(input.file).write(text);
   }
-  print(checklist_text(all, today()));
+  print_report(checklist_text(all, today()));
   return 0;
 }
 
@@ -221,8 +236,8 @@ void add_checklist(CLI::App& parent, Action& action) {
   auto input = std::make_shared<ChecklistInput>();
   command->add_option("--answers", input->file, "the file of answers")->capture_default_str();
   command
-      ->add_option("--answer", input->answer,
-                   "an item and done, not-applicable or accepted-risk: kept in the file")
+      ->add_option(
+          "--answer", input->answer, "an item and done, not-applicable or accepted-risk: kept in the file")
       ->expected(2);
   command->add_option("--by", input->by, "who answers");
   command->add_option("--note", input->note, "evidence, or where it is written down");

@@ -1,14 +1,18 @@
+// SPDX-License-Identifier: MIT
 #include "cli/doctor_options.h"
 
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/mapped_file.h"
 #include "cli/output.h"
+#include "cli/version.h"
+#include "doctor/expected.h"
+#include "doctor/history.h"
 #include "doctor/probes.h"
 #include "doctor/snapshot.h"
 
@@ -83,8 +87,8 @@ void add_output_options(CLI::App& command, DoctorOptions& options) {
   auto* json = command.add_flag("--json", options.json, "print JSON");
   auto* markdown = command.add_flag("--markdown", options.markdown, "print a Markdown table")->excludes(json);
   command.add_flag("--sarif", options.sarif, "print SARIF 2.1.0")->excludes(json)->excludes(markdown);
-  command.add_flag("-v,--verbose", options.verbose,
-                   "show passed and not applicable checks, with the reasons");
+  command.add_flag(
+      "-v,--verbose", options.verbose, "show passed and not applicable checks, with the reasons");
   command.add_option("--fail-on", options.fail_on, "exit with 1 when something is as bad: fail, warn, never")
       ->check(CLI::IsMember({"fail", "warn", "never"}))
       ->capture_default_str();
@@ -92,10 +96,31 @@ void add_output_options(CLI::App& command, DoctorOptions& options) {
   command.add_option("--waive", options.waived, "leave these checks out")->delimiter(',');
 }
 
+namespace {
+
+// A snapshot keeps what the machine was for; what is asked for now counts more.
+Intent intent_over(const DoctorOptions& options, Intent kept) {
+  if (options.purpose != "serve") kept.purpose = purpose_named(options.purpose);
+  kept.multi_node = kept.multi_node || options.intent.multi_node;
+  return kept;
+}
+
+void add_site_facts(Facts& facts, const DoctorOptions& options) {
+  if (!options.expect.empty()) facts.expected = parse_expected(read_text(options.expect), options.expect);
+  if (!options.history.empty()) {
+    read_text(options.history);  // a file that is not there is an error, not an empty history
+    facts.trends = History(options.history).trends(host_name(options), 0);
+  }
+}
+
+}  // namespace
+
 Collected collect_facts(const DoctorOptions& options) {
   if (!options.from.empty()) {
     const Snapshot snapshot = parse_snapshot(read_text(options.from), options.from);
-    return collect(snapshot.source, snapshot.intent);
+    Collected again = collect(snapshot.source, intent_over(options, snapshot.intent));
+    add_site_facts(again.facts, options);
+    return again;
   }
   const bool live = options.root == "/";
   const ProbeOptions probes{.nvml_library = options.nvml, .environment = own_environment()};
@@ -103,10 +128,9 @@ Collected collect_facts(const DoctorOptions& options) {
   CollectOptions limits;
   if (live) limits.counter_interval = kCounterInterval;
   Collected all = collect(source, intent_of(options), limits);
+  add_site_facts(all.facts, options);
   if (!options.save.empty()) {
-    std::ofstream file(options.save, std::ios::binary);
-    if (!(file << snapshot_json(all.snapshot, all.facts.intent)).flush())
-      throw Error(format("{}: cannot be written", options.save));
+    AtomicFile(options.save).write(snapshot_json(all.snapshot, all.facts.intent));
   }
   return all;
 }
@@ -127,11 +151,12 @@ int print_report(const Report& report, const DoctorOptions& options) {
   if (options.json)
     print(report_json(report));
   else if (options.sarif)
-    print(report_sarif(report));
+    print(report_sarif(report, build_info().version));
   else if (options.markdown)
     print(report_markdown(report));
   else
-    print(report_text(report, {.verbose = options.verbose, .colour = styled("x", Style::kBold) != "x"}));
+    print_report(
+        report_text(report, {.verbose = options.verbose, .colour = styled("x", Style::kBold) != "x"}));
   const bool failed = report.count(Status::kFail) > 0, warned = report.count(Status::kWarn) > 0;
   if (options.fail_on == "fail") return failed ? 1 : 0;
   return options.fail_on == "warn" && (failed || warned) ? 1 : 0;

@@ -1,9 +1,14 @@
+// SPDX-License-Identifier: MIT
 #include "cli/engine_options.h"
 
+#include <unistd.h>
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <array>
+#include <utility>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/table.h"
@@ -12,20 +17,15 @@
 #include "cli/output.h"
 #include "hw/cpu.h"
 #include "model/cuda/cuda_runner.h"
+#include "model/weights.h"
 
 namespace cheetah {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-constexpr std::array kWeightTypes = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kF8E4M3,
-                                     DType::kQ8_0, DType::kQ4_0, DType::kQ4_K};
+constexpr std::array kWeightTypes = {
+    DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kQ8_0, DType::kQ4_0, DType::kQ4_K};
 constexpr std::array kCacheTypes = {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3, DType::kI8};
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) { return std::tolower(c); });
-  return out;
-}
 
 // What random: presets have unless --dtype says otherwise: the half precision that is fast there.
 DType random_weights(bool on_cuda) { return on_cuda ? DType::kBF16 : DType::kF16; }
@@ -36,7 +36,9 @@ std::unique_ptr<Model> load_model(const std::string& path, const std::string& dt
   if (is_random(path)) return Model::random(path, weight_dtype(dtype).value_or(random_weights(on_cuda)));
   LoadOptions options;
   options.dtype = weight_dtype(dtype);
-  return Model::load(path, options);
+  auto model = Model::load(path, options);
+  for (const std::string& note : model->weights().notes) print_note(note);
+  return model;
 }
 
 std::string type_name(const std::string& path, const std::string& dtype, bool on_cuda) {
@@ -63,7 +65,7 @@ void add_cache_type_option(CLI::App& command, std::string& value) {
 }  // namespace
 
 std::optional<DType> cache_type_from_name(const std::string& name) {
-  const std::string plain = lower(name);
+  const std::string plain = ascii_lower(name);
   const auto type = plain == "fp8" ? DType::kF8E4M3 : plain == "int8" ? DType::kI8 : dtype_from_name(plain);
   return type && std::ranges::find(kCacheTypes, *type) != kCacheTypes.end() ? type : std::nullopt;
 }
@@ -99,9 +101,19 @@ void add_device_option(CLI::App& command, std::string& device) {
       ->capture_default_str();
 }
 
+std::string unused_gpu_note(bool has_gpu, const gpu::Availability& cuda) {
+  if (!has_gpu || cuda) return "";
+  return format(
+      "an NVIDIA GPU is here and is not used: {}; computing on the CPU (--device cpu says so without this note)",
+      cuda.reason);
+}
+
 bool uses_cuda(const std::string& device) {
   const gpu::Availability& cuda = gpu::cuda_available();
   if (device == "cuda" && !cuda) throw Error("--device cuda: " + cuda.reason);
+  static const std::string note = unused_gpu_note(access("/dev/nvidia0", F_OK) == 0, cuda);
+  static bool told = false;
+  if (device == "auto" && !note.empty() && !std::exchange(told, true)) print_note(note);
   return device != "cpu" && cuda;
 }
 
@@ -119,14 +131,14 @@ void add_engine_options(CLI::App& command, EngineOptions& options) {
 }
 
 std::optional<DType> weight_dtype(const std::string& name) {
-  const std::string plain = lower(name);
+  const std::string plain = ascii_lower(name);
   const auto type = plain == "fp8" ? DType::kF8E4M3 : dtype_from_name(plain);
   return type && std::ranges::find(kWeightTypes, *type) != kWeightTypes.end() ? type : std::nullopt;
 }
 
 std::string weight_type_names() {
   std::string names;
-  for (const DType type : kWeightTypes) names += (names.empty() ? "" : ", ") + lower(name_of(type));
+  for (const DType type : kWeightTypes) names += (names.empty() ? "" : ", ") + ascii_lower(name_of(type));
   return names + " (or fp8 for f8_e4m3)";
 }
 
@@ -134,30 +146,30 @@ Precision precision_of(const std::string& compute) {
   return compute == "exact" ? Precision::kExact : Precision::kNative;
 }
 
-MemoryBudget plan_context(int64_t wanted_tokens, int64_t token_bytes, int64_t weight_bytes,
-                          int64_t free_bytes) {
+MemoryBudget plan_context(
+    int64_t wanted_tokens, int64_t token_bytes, int64_t weight_bytes, int64_t free_bytes) {
   constexpr int64_t kMargin = int64_t{64} << 20;
   const int64_t left = free_bytes - free_bytes / 20 - weight_bytes - kMargin;
   const int64_t fits = std::max<int64_t>(0, left) / std::max<int64_t>(1, token_bytes);
   return {.free_bytes = free_bytes,
-          .weight_bytes = weight_bytes,
-          .token_bytes = token_bytes,
-          .tokens = std::min(wanted_tokens, fits)};
+      .weight_bytes = weight_bytes,
+      .token_bytes = token_bytes,
+      .tokens = std::min(wanted_tokens, fits)};
 }
 
 std::string text_of(const MemoryBudget& budget) {
   const auto bytes = [](int64_t count) { return human_bytes(static_cast<double>(count)); };
   return format("memory: {} free, weights {}, context {} tokens x {} = {}", bytes(budget.free_bytes),
-                bytes(budget.weight_bytes), budget.tokens, bytes(budget.token_bytes),
-                bytes(budget.tokens * budget.token_bytes));
+      bytes(budget.weight_bytes), budget.tokens, bytes(budget.token_bytes),
+      bytes(budget.tokens * budget.token_bytes));
 }
 
 std::unique_ptr<Model> load_model(const EngineOptions& options) {
   return load_model(find_model(options.model), options.dtype, uses_cuda(options.device));
 }
 
-std::unique_ptr<Runner> make_runner(const Model& model, Precision precision, bool on_cuda,
-                                    ThreadPool& threads) {
+std::unique_ptr<Runner> make_runner(
+    const Model& model, Precision precision, bool on_cuda, ThreadPool& threads) {
   if (on_cuda) return make_cuda_runner(model, precision);
   return std::make_unique<CpuRunner>(model, CpuContext{threads, precision});
 }
@@ -184,14 +196,14 @@ KvPool LocalEngine::make_kv_pool(int64_t wanted) {
   if (budget_.tokens < wanted) {
     budget_.tokens -= budget_.tokens % kPageTokens;
     if (budget_.tokens == 0)
-      throw Error(format("no memory is left for the context ({}); use a smaller model or --dtype q4_k",
-                         text_of(budget_)));
-    print_note(format("the context is cut from {} to {} tokens to fit ({})", wanted, budget_.tokens,
-                      text_of(budget_)));
+      throw Error(format(
+          "no memory is left for the context ({}); use a smaller model or --dtype q4_k", text_of(budget_)));
+    print_note(format(
+        "the context is cut from {} to {} tokens to fit ({})", wanted, budget_.tokens, text_of(budget_)));
   }
   return runner_->make_kv_pool({.dtype = kv_dtype_,
-                                .num_pages = (budget_.tokens + kPageTokens - 1) / kPageTokens,
-                                .page_tokens = kPageTokens});
+      .num_pages = (budget_.tokens + kPageTokens - 1) / kPageTokens,
+      .page_tokens = kPageTokens});
 }
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What every command that runs a model needs: its flags, the loaded model and the memory for its context.
 #include <cstdint>
@@ -5,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "gpu/device.h"
 #include "model/model.h"
 
 namespace CLI {
@@ -36,6 +38,8 @@ std::string weight_type_names();
 Precision precision_of(const std::string& compute);
 // Whether "cuda", "cpu" or "auto" means CUDA here. Throws Error telling why "cuda" cannot be had.
 bool uses_cuda(const std::string& device);
+// What to say where there is a GPU that cannot be used; "" where all is well.
+std::string unused_gpu_note(bool has_gpu, const gpu::Availability& cuda);
 std::string device_name(const std::string& device);                  // what that is: "CPU", "NVIDIA H200"
 std::optional<DType> cache_type_from_name(const std::string& name);  // nullopt: a cache cannot have it
 // As asked for; else the half precision of the device, which holds keys and values well, and with exact
@@ -51,13 +55,13 @@ struct MemoryBudget {
 
 // How many of the wanted tokens fit in what is free once the weights are in, leaving a margin for activations
 // and the rest of the machine.
-MemoryBudget plan_context(int64_t wanted_tokens, int64_t token_bytes, int64_t weight_bytes,
-                          int64_t free_bytes);
+MemoryBudget plan_context(
+    int64_t wanted_tokens, int64_t token_bytes, int64_t weight_bytes, int64_t free_bytes);
 std::string text_of(const MemoryBudget& budget);
 
 std::unique_ptr<Model> load_model(const EngineOptions& options);
-std::unique_ptr<Runner> make_runner(const Model& model, Precision precision, bool on_cuda,
-                                    ThreadPool& threads);
+std::unique_ptr<Runner> make_runner(
+    const Model& model, Precision precision, bool on_cuda, ThreadPool& threads);
 
 // A model and what runs it. Not movable: the runner points into it.
 class LocalEngine {

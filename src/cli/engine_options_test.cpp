@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/engine_options.h"
 
 #include <gtest/gtest.h>
@@ -58,6 +59,13 @@ TEST(FittingContext, SharesTheRestAmongTheBatch) {
   EXPECT_EQ(context_that_fits(facts, DType::kF16, 1, 1 << 20), 0);
   facts.traits.max_positions = 100;
   EXPECT_EQ(context_that_fits(facts, DType::kF16, 1, kGiB), 100);
+}
+
+TEST(Device, AGpuThatCannotBeUsedIsTold) {
+  const gpu::Availability without{.available = false, .reason = "it was built without CUDA: install nvcc"};
+  EXPECT_NE(unused_gpu_note(true, without).find("install nvcc"), std::string::npos);
+  EXPECT_EQ(unused_gpu_note(false, without), "");
+  EXPECT_EQ(unused_gpu_note(true, {.available = true, .reason = ""}), "");
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cheetah generate: one prompt in, text out as it is made.
 #include <CLI/CLI.hpp>
 
@@ -46,8 +47,8 @@ std::string read_prompt(const GenerateOptions& options) {
   return read_standard_input();
 }
 
-std::vector<int32_t> prompt_tokens(const Model& model, const GenerateOptions& options,
-                                   const std::string& text) {
+std::vector<int32_t> prompt_tokens(
+    const Model& model, const GenerateOptions& options, const std::string& text) {
   if (!model.tokenizer())
     throw Error(format("{}: the model has no tokenizer, so it cannot read a prompt", model.name()));
   if (!options.chat) return model.tokenizer()->encode(text, {.add_special = true, .parse_special = true});
@@ -61,24 +62,19 @@ std::vector<int32_t> prompt_tokens(const Model& model, const GenerateOptions& op
 int64_t wanted_context(const ModelTraits& traits, const GenerateOptions& options, int64_t prompt) {
   const int64_t limit = traits.max_positions;
   if (options.context > limit)
-    throw UsageError(format("--ctx-size: {} is more than the {} positions the model was made for",
-                            options.context, limit));
+    throw UsageError(format(
+        "--ctx-size: {} is more than the {} positions the model was made for", options.context, limit));
   const int64_t available = options.context ? options.context : limit;
   if (prompt >= available)
     throw Error(format("the prompt has {} tokens; the {} holds {}, and at least one must be left to answer",
-                       prompt, options.context ? "context (--ctx-size)" : "model", available));
+        prompt, options.context ? "context (--ctx-size)" : "model", available));
   return std::min(available, prompt + options.sampling.max_tokens);
 }
 
 Json result_json(const GenerationResult& result, const LocalEngine& engine, uint64_t seed) {
-  return {{"schema_version", 1},
-          {"model", engine.model().name()},
-          {"text", result.text},
-          {"tokens", result.tokens},
-          {"finish_reason", std::string(name_of(result.reason))},
-          {"seed", seed},
-          {"device", engine.device_name()},
-          {"timings", timings_json(result)}};
+  return {{"schema_version", 1}, {"model", engine.model().name()}, {"text", result.text},
+      {"tokens", result.tokens}, {"finish_reason", std::string(name_of(result.reason))}, {"seed", seed},
+      {"device", engine.device_name()}, {"timings", timings_json(result)}};
 }
 
 int run_generate(const GenerateOptions& options) {
@@ -113,8 +109,8 @@ void add_generate(CLI::App& root, Action& action) {
   add_engine_options(*command, options->engine);
   add_sampling_options(*command, options->sampling);
   accept_counts(command->add_option("-c,--ctx-size", options->context,
-                                    "tokens of context to hold (default: the prompt and --max-tokens)"),
-                1, int64_t{1} << 30);
+                    "tokens of context to hold (default: the prompt and --max-tokens)"),
+      1, int64_t{1} << 30);
   command->add_flag("--json", options->json, "print one JSON object at the end instead of streaming text");
   command->add_flag("--stats", options->stats, "tell memory, speed and seed on standard error");
   command->add_flag("--raw", options->raw, "do not filter control characters on a terminal");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/gpu_readings.h"
 
 #include <algorithm>
@@ -34,13 +35,10 @@ Json gpu_readings_json(std::span<const GpuReading> readings) {
   Json throttled = Json::array();
   for (const ThrottleReason& reason : throttle_reasons())
     if ((bits & reason.bit) != 0) throttled.push_back(reason.name);
-  return {{"readings", readings.size()},
-          {"sm_mhz", summary(readings, &GpuReading::sm_mhz)},
-          {"memory_mhz", summary(readings, &GpuReading::memory_mhz)},
-          {"watts", summary(readings, &GpuReading::watts)},
-          {"celsius", summary(readings, &GpuReading::celsius)},
-          {"utilization", summary(readings, &GpuReading::utilization)},
-          {"throttled", throttled}};
+  return {{"readings", readings.size()}, {"sm_mhz", summary(readings, &GpuReading::sm_mhz)},
+      {"memory_mhz", summary(readings, &GpuReading::memory_mhz)},
+      {"watts", summary(readings, &GpuReading::watts)}, {"celsius", summary(readings, &GpuReading::celsius)},
+      {"utilization", summary(readings, &GpuReading::utilization)}, {"throttled", throttled}};
 }
 
 }  // namespace cheetah

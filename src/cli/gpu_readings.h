@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The GPU a command computes on, watched while it does.
 #include <functional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cheetah inspect: what a model is and what it costs, from its headers alone.
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -46,7 +47,8 @@ ModelFacts facts_of_file(const std::string& path) {
     ++share.tensors;
     share.elements += tensor.shape.elements();
     share.bytes += tensor.bytes();
-    facts.parameters += tensor.shape.elements();
+    const bool is_scale = name.ends_with("_scale") || name.ends_with("_scale_inv");
+    if (!is_scale) facts.parameters += tensor.shape.elements();
     facts.weight_bytes += tensor.bytes();
   }
   int64_t most = -1;
@@ -63,7 +65,8 @@ int run_inspect(const InspectOptions& options) {
     memory = gpu::query_device().memory_bytes;
   const std::string path = find_model(options.model);
   const ModelFacts facts = path.starts_with("random:") ? facts_of_preset(path) : facts_of_file(path);
-  print(options.json ? dump_json(inspect_json(facts, memory), 2) + "\n" : inspect_text(facts, memory));
+  options.json ? print(dump_json(inspect_json(facts, memory), 2) + "\n")
+               : print_report(inspect_text(facts, memory));
   return 0;
 }
 
@@ -74,7 +77,7 @@ void add_inspect(CLI::App& root, Action& action) {
   auto options = std::make_shared<InspectOptions>();
   add_model_option(*command, options->model);
   command->add_option("--memory", options->memory,
-                      "also tell what context fits in this much memory, e.g. 24GiB (default: the device's)");
+      "also tell what context fits in this much memory, e.g. 24GiB (default: the device's)");
   add_device_option(*command, options->device);
   command->add_flag("--json", options->json, "print one JSON object");
   command->footer(kExamples);

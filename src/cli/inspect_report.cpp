@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/inspect_report.h"
 
 #include <algorithm>
@@ -36,8 +37,8 @@ struct StepCost {
 
 StepCost decode_cost(const ModelFacts& facts, int64_t context) {
   return {.flops = decode_flops(facts.traits, context - 1),
-          .bytes = decode_weight_bytes(facts.traits, facts.main_type) +
-                   kv_read_bytes(facts.traits, kPlannedCache, context - 1)};
+      .bytes = decode_weight_bytes(facts.traits, facts.main_type) +
+               kv_read_bytes(facts.traits, kPlannedCache, context - 1)};
 }
 
 // Per token of the prompt; the weights are read once for all of it.
@@ -45,7 +46,7 @@ StepCost prompt_cost(const ModelFacts& facts, int64_t tokens) {
   const auto n = static_cast<double>(tokens);
   const double cache = n * static_cast<double>(kv_bytes_per_token(facts.traits, kPlannedCache));
   return {.flops = prompt_flops(facts.traits, tokens) / n,
-          .bytes = (decode_weight_bytes(facts.traits, facts.main_type) + cache) / n};
+      .bytes = (decode_weight_bytes(facts.traits, facts.main_type) + cache) / n};
 }
 
 std::vector<std::string> features(const ModelTraits& t) {
@@ -90,13 +91,13 @@ std::string weights_text(const ModelFacts& facts) {
   table.add({"attention", count(parts.attention), count(parts.attention)});
   table.add({"MLP", count(parts.mlp), count(parts.active_mlp)});
   table.add({"head", parts.head ? count(parts.head) : format("tied"),
-             count(facts.traits.vocab * facts.traits.hidden)});
+      count(facts.traits.vocab * facts.traits.hidden)});
   std::string text = table.render() + "\n";
   if (facts.stored.empty()) return text;
   Table types({"stored as", "tensors", "elements", "bytes"});
   for (const auto& [type, share] : facts.stored)
     types.add({std::string(name_of(type)), std::to_string(share.tensors), count(share.elements),
-               bytes(static_cast<double>(share.bytes))});
+        bytes(static_cast<double>(share.bytes))});
   return text + types.render() + "\n";
 }
 
@@ -105,7 +106,7 @@ std::string cost_text(const ModelFacts& facts) {
   for (const DType type : kCacheTypes) {
     const auto per_token = static_cast<double>(kv_bytes_per_token(facts.traits, type));
     cache.add({std::string(name_of(type)), bytes(per_token),
-               bytes(per_token * static_cast<double>(facts.traits.max_positions))});
+        bytes(per_token * static_cast<double>(facts.traits.max_positions))});
   }
   Table cost({"per token", "FLOPs", "bytes", "FLOPs per byte"});
   const auto add = [&](const std::string& label, const StepCost& step) {
@@ -116,7 +117,7 @@ std::string cost_text(const ModelFacts& facts) {
   for (const int64_t tokens : contexts(facts.traits))
     add(format("decode at context {}", tokens), decode_cost(facts, tokens));
   return format("{}\n{}(weights in {}, cache in {})\n", cache.render(), cost.render(),
-                name_of(facts.main_type), name_of(kPlannedCache));
+      name_of(facts.main_type), name_of(kPlannedCache));
 }
 
 std::string fit_text(const ModelFacts& facts, int64_t memory) {
@@ -132,17 +133,14 @@ std::string fit_text(const ModelFacts& facts, int64_t memory) {
     table.add(row);
   }
   return format("context tokens per sequence in {} (cache in {}):\n{}", bytes(static_cast<double>(memory)),
-                name_of(kPlannedCache), table.render());
+      name_of(kPlannedCache), table.render());
 }
 
 Json cost_json(const ModelFacts& facts) {
   Json costs = Json::array();
   const auto add = [&](const char* phase, int64_t tokens, const StepCost& step) {
-    costs.push_back({{"phase", phase},
-                     {"tokens", tokens},
-                     {"flops_per_token", step.flops},
-                     {"bytes_per_token", step.bytes},
-                     {"flops_per_byte", step.flops / step.bytes}});
+    costs.push_back({{"phase", phase}, {"tokens", tokens}, {"flops_per_token", step.flops},
+        {"bytes_per_token", step.bytes}, {"flops_per_byte", step.flops / step.bytes}});
   };
   for (const int64_t tokens : contexts(facts.traits)) add("prefill", tokens, prompt_cost(facts, tokens));
   for (const int64_t tokens : contexts(facts.traits)) add("decode", tokens, decode_cost(facts, tokens));
@@ -153,10 +151,9 @@ Json fit_json(const ModelFacts& facts, int64_t memory) {
   Json fits = Json::array();
   for (const DType type : kPlannedTypes)
     for (const int64_t batch : kPlannedBatches)
-      fits.push_back({{"dtype", std::string(name_of(type))},
-                      {"weight_bytes", all_weight_bytes(facts.traits, type)},
-                      {"batch", batch},
-                      {"context_tokens", context_that_fits(facts, type, batch, memory)}});
+      fits.push_back(
+          {{"dtype", std::string(name_of(type))}, {"weight_bytes", all_weight_bytes(facts.traits, type)},
+              {"batch", batch}, {"context_tokens", context_that_fits(facts, type, batch, memory)}});
   return fits;
 }
 
@@ -177,22 +174,12 @@ std::string inspect_text(const ModelFacts& facts, std::optional<int64_t> memory)
 Json inspect_json(const ModelFacts& facts, std::optional<int64_t> memory) {
   const ModelTraits& t = facts.traits;
   const ParameterCount parts = parameter_count(t);
-  Json json = {{"schema_version", 1},
-               {"name", facts.name},
-               {"family", t.family},
-               {"features", features(t)},
-               {"parameters", facts.parameters},
-               {"active_parameters", parts.attention + parts.active_mlp + t.vocab * t.hidden},
-               {"weight_bytes", facts.weight_bytes},
-               {"layers", t.layers.size()},
-               {"hidden", t.hidden},
-               {"ffn", t.ffn},
-               {"heads", t.heads},
-               {"kv_heads", t.kv_heads},
-               {"head_dim", t.head_dim},
-               {"vocabulary", t.vocab},
-               {"max_positions", t.max_positions},
-               {"costs", cost_json(facts)}};
+  Json json = {{"schema_version", 1}, {"name", facts.name}, {"family", t.family}, {"features", features(t)},
+      {"parameters", facts.parameters},
+      {"active_parameters", parts.attention + parts.active_mlp + t.vocab * t.hidden},
+      {"weight_bytes", facts.weight_bytes}, {"layers", t.layers.size()}, {"hidden", t.hidden}, {"ffn", t.ffn},
+      {"heads", t.heads}, {"kv_heads", t.kv_heads}, {"head_dim", t.head_dim}, {"vocabulary", t.vocab},
+      {"max_positions", t.max_positions}, {"costs", cost_json(facts)}};
   for (const auto& [type, share] : facts.stored)
     json["stored"][std::string(name_of(type))] = {
         {"tensors", share.tensors}, {"elements", share.elements}, {"bytes", share.bytes}};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cheetah lab: measure optimisations, each against its baseline, its oracle and the machine's limits.
 #include "cli/lab.h"
 
@@ -24,14 +25,14 @@ std::string default_lab_history() {
   const char* data = std::getenv("XDG_DATA_HOME");
   if (data != nullptr && *data != '\0') return std::string(data) + "/cheetah/lab.sqlite";
   const char* home = std::getenv("HOME");
-  return std::string(home != nullptr ? home : ".") + "/.local/share/cheetah/lab.sqlite";
+  if (home == nullptr || *home == '\0') return "";
+  return std::string(home) + "/.local/share/cheetah/lab.sqlite";
 }
 
 void add_lab(CLI::App& root, Action& action) {
   auto* command =
       root.add_subcommand("lab", "Measure optimisations against their baseline and the machine's limits");
   command->require_subcommand(1);
-  command->footer(kExamples);
   add_lab_run(*command, action);
   add_lab_history(*command, action);
   add_lab_occupancy(*command, action);
@@ -39,6 +40,7 @@ void add_lab(CLI::App& root, Action& action) {
   add_lab_diagnose(*command, action);
   add_lab_sass(*command, action);
   add_lab_roofline(*command, action);
+  command->footer(kExamples);
 }
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Each adds its subcommands to `cheetah lab`; one source a group.
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The calculators of `cheetah lab`; one source each.
 #include "cli/command.h"

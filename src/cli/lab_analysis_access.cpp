@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cheetah lab access: what one warp's load or store costs in global and in shared memory.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -45,8 +46,8 @@ analysis::WarpAccess explicit_access(const std::string& text, int64_t width) {
     if (trimmed(parts[lane]) == "-") continue;
     const auto address = to_integer(parts[lane]);
     if (!address || *address < 0 || *address > int64_t{1} << 62)
-      throw UsageError(format("--addresses: '{}' is not a byte address such as 256 or 0x100, nor '-'",
-                              printable(parts[lane])));
+      throw UsageError(format(
+          "--addresses: '{}' is not a byte address such as 256 or 0x100, nor '-'", printable(parts[lane])));
     access.address[lane] = *address;
   }
   return access;
@@ -57,8 +58,7 @@ analysis::WarpAccess access_of(const AccessOptions& options) {
   const std::string formula = options.pattern.empty() ? format("lane * {}", options.stride) : options.pattern;
   try {
     return analysis::make_access(analysis::LanePattern::parse(formula), options.offset,
-                                 options.element > 0 ? options.element : options.width, options.width,
-                                 mask_of(options.mask));
+        options.element > 0 ? options.element : options.width, options.width, mask_of(options.mask));
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {
@@ -75,8 +75,8 @@ int run_access(const AccessOptions& options) {
     throw UsageError(format("--width: {} bytes a lane; shared memory moves at most 16", options.width));
   // Lanes a stride apart read a column: the stride is the row.
   question.row_bytes = options.row > 0 ? options.row : options.pattern.empty() ? options.stride * element : 0;
-  print(options.json ? dump_json(analysis::access_json(question), 2) + "\n"
-                     : analysis::access_text(question));
+  print(
+      options.json ? dump_json(analysis::access_json(question), 2) + "\n" : analysis::access_text(question));
   return 0;
 }
 
@@ -90,11 +90,10 @@ void add_lab_access(CLI::App& lab, Action& action) {
   auto* stride = command->add_option("--stride", options->stride, "elements between neighbouring lanes")
                      ->check(CLI::Range(int64_t{0}, kMost))
                      ->capture_default_str();
-  auto* pattern =
-      command->add_option("--pattern", options->pattern,
-                          "the element each lane touches: a formula of `lane` with + - * / % & | ^ << >>");
-  auto* addresses = command->add_option("--addresses", options->addresses,
-                                        "byte addresses of the lanes: 0,4,-,12 (- is off)");
+  auto* pattern = command->add_option("--pattern", options->pattern,
+      "the element each lane touches: a formula of `lane` with + - * / % & | ^ << >>");
+  auto* addresses = command->add_option(
+      "--addresses", options->addresses, "byte addresses of the lanes: 0,4,-,12 (- is off)");
   stride->excludes(pattern)->excludes(addresses);
   pattern->excludes(addresses);
   command->add_option("--offset", options->offset, "bytes from an aligned base to element 0")
@@ -107,8 +106,8 @@ void add_lab_access(CLI::App& lab, Action& action) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command->add_option("--mask", options->mask, "active lanes")->capture_default_str();
   command
-      ->add_option("--row", options->row,
-                   "bytes of a row of the array in shared memory (default: the stride, or 128)")
+      ->add_option(
+          "--row", options->row, "bytes of a row of the array in shared memory (default: the stride, or 128)")
       ->check(CLI::Range(int64_t{1}, kMost));
   command->add_option("--memory", options->memory, "which one to look at")
       ->check(CLI::IsMember({"global", "shared", "both"}))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cheetah lab diagnose: from a kernel's counters to its limit, with evidence, remedies and what should
 // change.
 #include <CLI/CLI.hpp>
@@ -51,7 +52,7 @@ std::vector<analysis::Counters> read_counters(const std::string& path) {
   throw Error(
       refused ? format("{}: the driver refused counters (ERR_NVGPUCTRPERM): load it with "
                        "NVreg_RestrictProfilingToAdminUsers=0, or profile as root",
-                       path)
+                    path)
               : format("{}: no kernel in it: expected Nsight Compute's CSV (ncu --csv) or our JSON", path));
 }
 
@@ -65,7 +66,7 @@ std::vector<analysis::Diagnosis> diagnosed(const std::string& path, const std::s
 
 // The kernel of the same name; kernels of one name are matched in order.
 const analysis::Diagnosis* match(const std::vector<analysis::Diagnosis>& before,
-                                 const std::vector<analysis::Diagnosis>& after, size_t index) {
+    const std::vector<analysis::Diagnosis>& after, size_t index) {
   const std::string& name = after[index].counters.name;
   const auto same = [&](const analysis::Diagnosis& d) { return d.counters.name == name; };
   auto nth = std::count_if(after.begin(), after.begin() + static_cast<std::ptrdiff_t>(index), same);
@@ -77,7 +78,7 @@ const analysis::Diagnosis* match(const std::vector<analysis::Diagnosis>& before,
 int list_counters() {
   for (const analysis::CounterName& counter : analysis::counter_names())
     print(format("{:<26} {}{}\n", counter.name, counter.meaning,
-                 counter.collect.empty() ? "" : format("  [ncu {}]", counter.collect)));
+        counter.collect.empty() ? "" : format("  [ncu {}]", counter.collect)));
   return 0;
 }
 

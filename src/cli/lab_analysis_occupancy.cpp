@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cheetah lab occupancy: how many blocks fit on an SM, what limits them, what would help.
 #include <CLI/CLI.hpp>
 
@@ -31,7 +32,7 @@ struct OccupancyOptions {
 std::string arch_here(analysis::Launch& launch) {
   if (!gpu::cuda_available()) return "9.0";
   const gpu::DeviceInfo device = gpu::query_device();
-  const std::string capability = format("{}.{}", device.compute_major, device.compute_minor);
+  std::string capability = format("{}.{}", device.compute_major, device.compute_minor);
   for (const analysis::SmLimits& known : analysis::known_sm_limits())
     if (known.major == device.compute_major && known.minor == device.compute_minor) {
       if (launch.num_sms == 0) launch.num_sms = device.num_sms;
@@ -72,18 +73,18 @@ void add_lab_occupancy(CLI::App& lab, Action& action) {
   analysis::KernelResources& kernel = options->launch.kernel;
   command
       ->add_option("--arch", options->arch,
-                   "compute capability: 8.0, 8.6, 8.9, 9.0, 10.0, 12.0 (auto: this GPU's, or 9.0)")
+          "compute capability: 8.0, 8.6, 8.9, 9.0, 10.0, 12.0 (auto: this GPU's, or 9.0)")
       ->capture_default_str();
   accept_counts(command->add_option("--threads", kernel.threads, "threads of a block")->capture_default_str(),
-                1, 1 << 20);
+      1, 1 << 20);
   accept_counts(
       command->add_option("--registers", kernel.registers, "registers of a thread (ptxas -v, lab sass)")
           ->capture_default_str(),
       0, 1 << 20);
-  command->add_option("--shared", options->shared,
-                      "shared memory of a block, static and dynamic, e.g. 48KiB");
-  command->add_option("--carveout", options->carveout,
-                      "shared memory of the SM, where the kernel asks for less than all");
+  command->add_option(
+      "--shared", options->shared, "shared memory of a block, static and dynamic, e.g. 48KiB");
+  command->add_option(
+      "--carveout", options->carveout, "shared memory of the SM, where the kernel asks for less than all");
   const CLI::Range counts(int64_t{1}, int64_t{1} << 40);
   command->add_option("--elements", options->launch.elements, "elements to cover, for advice on the grid")
       ->check(counts);
@@ -95,8 +96,8 @@ void add_lab_occupancy(CLI::App& lab, Action& action) {
       ->expected(1, 3)
       ->check(counts);
   command
-      ->add_option("--sms", options->launch.num_sms,
-                   "SMs of the card (default: this GPU's, or the example's)")
+      ->add_option(
+          "--sms", options->launch.num_sms, "SMs of the card (default: this GPU's, or the example's)")
       ->check(CLI::Range(int64_t{1}, int64_t{100000}));
   command->add_option("--launch-bounds", options->bounds, "check __launch_bounds__(THREADS,MIN_BLOCKS)")
       ->delimiter(',')

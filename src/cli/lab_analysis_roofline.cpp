@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT
 // cheetah lab roofline: kernels under the roofs of every level of memory and every number type.
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/text.h"
@@ -59,11 +60,12 @@ std::optional<Json> load_lab_json(const std::string& name, const std::string& hi
     if (name.empty()) return std::nullopt;
     throw Error(format("{}: no run is kept yet; 'cheetah lab run' makes one", history_path));
   }
-  const lab::History history(history_path);
+  const lab::History history(history_path, lab::History::Mode::kRead);
   const std::optional<int64_t> id = is_number ? to_integer(name) : history.newest();
   if (id) return lab::run_json(history.run(*id));
   if (name.empty()) return std::nullopt;
-  throw Error(format("{}: no run is kept yet, or '{}' is no number of one", history_path, printable(name)));
+  throw Error(
+      format("{}: no run is kept yet, or '{}' is not a number of one", history_path, printable(name)));
 }
 
 Question question_of(const RooflineOptions& options) {
@@ -86,31 +88,21 @@ Question question_of(const RooflineOptions& options) {
       if (point.name.find(options.only) != std::string::npos) question.points.push_back(std::move(point));
     if (question.points.empty() && !options.only.empty())
       throw Error(format("{}: no timed variant with floating-point work has '{}' in its name", options.run,
-                         printable(options.only)));
+          printable(options.only)));
   }
   for (const std::string& point : options.points) question.points.push_back(analysis::parse_point(point));
   return question;
 }
 
-// Opened before anything is computed, so that a wrong path is told at once.
-std::ofstream open_drawing(const std::string& path) {
-  std::ofstream file;
-  if (path.empty()) return file;
-  file.open(path, std::ios::binary);
-  if (!file) throw Error(format("{}: cannot be written", path));
-  return file;
-}
-
 int run_roofline(const RooflineOptions& options) {
   const Question question = question_of(options);
-  std::ofstream drawing = open_drawing(options.svg);
+  const AtomicFile drawing(options.svg);
   std::vector<analysis::PointReading> readings;
   for (const analysis::RooflinePoint& point : question.points)
     readings.push_back(analysis::read_point(question.roofs, point));
   print(options.json ? dump_json(analysis::roofline_json(question.roofs, readings), 2) + "\n"
                      : analysis::roofline_text(question.roofs, readings));
-  if (drawing.is_open() && !(drawing << analysis::roofline_svg(question.roofs, readings)).flush())
-    throw Error(format("{}: cannot write the plot", options.svg));
+  drawing.write(analysis::roofline_svg(question.roofs, readings));
   return 0;
 }
 
@@ -120,18 +112,17 @@ void add_lab_roofline(CLI::App& lab, Action& action) {
   auto* command =
       lab.add_subcommand("roofline", "Where kernels stand under the roofs, and how far they can rise");
   auto options = std::make_shared<RooflineOptions>();
-  command->add_option(
-      "run", options->run,
+  command->add_option("run", options->run,
       "roofs and points: JSON of 'lab run', or the number of a kept run (default: the newest)");
   command->add_option("--history", options->history, "where runs are kept")->capture_default_str();
   auto* roofs = command->add_option("--roofs", options->roofs, "take the roofs from this file instead");
   command
-      ->add_option("--card", options->card,
-                   "roofs of a data sheet, nobody measured them: h200, h100, b200, a100, l40s")
+      ->add_option(
+          "--card", options->card, "roofs of a data sheet, not measured: h200, h100, b200, a100, l40s")
       ->excludes(roofs);
   command
       ->add_option("--point", options->points,
-                   "name=…,flops=…,bytes=…,us=…,dtype=… and bytes of other levels as l2=…,l1=…; repeatable")
+          "name=…,flops=…,bytes=…,us=…,dtype=… and bytes of other levels as l2=…,l1=…; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_option("--only", options->only, "only points of the run whose name contains this");

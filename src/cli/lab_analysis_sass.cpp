@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cheetah lab sass: what the compiler made of kernels.
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -34,7 +35,7 @@ struct SassOptions {
 
 // What the tool says of the file. Throws Error when it is missing, too slow or refuses.
 std::string ask(const std::string& tool, std::vector<std::string> arguments, const std::string& path,
-                const std::string& otherwise) {
+    const std::string& otherwise) {
   arguments.insert(arguments.begin(), tool);
   const ToolResult result =
       run_tool(arguments, {.time = std::chrono::minutes(5), .output_bytes = kMaxBytes, .with_errors = true});
@@ -63,10 +64,10 @@ std::string code_of(const std::string& path) {
   const bool binary = start.find('\0') != std::string_view::npos || start.starts_with("!<arch>");
   if (binary)
     return ask("cuobjdump", {"-sass", "-res-usage", absolute}, path,
-               "give the report of 'nvcc -Xptxas -v' instead, or install cuda-cuobjdump");
+        "give the report of 'nvcc -Xptxas -v' instead, or install cuda-cuobjdump");
   if (start.find(".version") != std::string_view::npos && start.find(".target ") != std::string_view::npos)
     return ask("ptxas", {"-v", "--gpu-name", ptx_target(text), "-o", "/dev/null", absolute}, path,
-               "give its report instead");
+        "give its report instead");
   return std::string(text);
 }
 
@@ -79,7 +80,7 @@ int broken_claims(const std::vector<analysis::KernelCode>& kernels, const std::v
       if (holds == true) continue;
       ++broken;
       print_note(format("{}: {} {}", kernel.readable_name(), claim,
-                        holds ? "does not hold" : "cannot be told without a disassembly"));
+          holds ? "does not hold" : "cannot be told without a disassembly"));
     }
   return broken;
 }
@@ -107,8 +108,8 @@ void add_lab_sass(CLI::App& lab, Action& action) {
   command->add_option("--kernel", options->kernel, "only kernels whose name contains this");
   command
       ->add_option("--expect", options->expect,
-                   "exit with 1 unless these hold for every kernel: vector-loads, readonly, tma, wgmma, mma, "
-                   "cp-async, no-spills")
+          "exit with 1 unless these hold for every kernel: vector-loads, readonly, tma, wgmma, mma, "
+          "cp-async, no-spills")
       ->delimiter(',')
       ->check(CLI::IsMember(analysis::code_claims()));
   command->add_flag("--json", options->json, "print one JSON object");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <initializer_list>
@@ -13,12 +14,32 @@ namespace cheetah {
 namespace {
 
 constexpr std::initializer_list<AddCommand> kCommands = {
-    add_generate, add_chat,  add_verify, add_inspect, add_tokenize, add_render,
-    add_serve,    add_bench, add_doctor, add_lab,     add_cluster,
+    add_generate,
+    add_chat,
+    add_pull,
+    add_list,
+    add_rm,
+    add_verify,
+    add_eval,
+    add_quantize,
+    add_inspect,
+    add_tokenize,
+    add_render,
+    add_serve,
+    add_run_batch,
+    add_bench,
+    add_doctor,
+    add_lab,
+    add_cluster,
+    add_help,
+    add_completion,
+    add_man,
+    add_version,
 };
 
 int run(int argc, char** argv) {
   CLI::App app("Cheetah: the performance system for large language models", "cheetah");
+  app.set_help_flag("-h,--help", "show this page");
   Action action;
   for (const AddCommand add : kCommands) add(app, action);
   if (const auto code = parse_command_line(app, argc, argv)) return *code;

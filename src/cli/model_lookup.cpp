@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/model_lookup.h"
 
 #include <CLI/CLI.hpp>
@@ -6,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "model/files/checkpoint.h"
+#include "model/files/hub_cache.h"
 
 namespace cheetah {
 namespace {
@@ -24,7 +25,7 @@ bool is_there(const fs::path& path) {
 }
 
 std::string hub_cache_folder() {
-  if (const auto cache = environment("HF_HUB_CACHE"); !cache.empty()) return cache;
+  if (auto cache = environment("HF_HUB_CACHE"); !cache.empty()) return cache;
   if (const auto home = environment("HF_HOME"); !home.empty()) return home + "/hub";
   if (const auto home = environment("HOME"); !home.empty()) return home + "/.cache/huggingface/hub";
   return "";
@@ -67,14 +68,13 @@ std::string find_model(const std::string& name, const ModelPlaces& places) {
     looked += format("{}{}", looked.empty() ? "" : ", ", folder);
   }
   throw Error(format("model '{}': not found; looked for it as a path and in {} (CHEETAH_MODELS adds folders)",
-                     printable(wanted, 200), looked));
+      printable(wanted, 200), looked));
 }
 
 void add_model_option(CLI::App& command, std::string& model) {
-  auto* flag =
-      command.add_option("-m,--model", model,
-                         "model folder, GGUF file, or a name such as cub-moe or ORG/NAME from the hub "
-                         "cache (default: the embedded cub-7m)");
+  auto* flag = command.add_option("-m,--model", model,
+      "model folder, GGUF file, or a name such as cub-moe or ORG/NAME from the hub "
+      "cache (default: the embedded cub-7m)");
   command.add_option("MODEL", model, "the same, without the flag")->excludes(flag);
 }
 

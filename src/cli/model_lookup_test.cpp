@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/model_lookup.h"
 
 #include <gtest/gtest.h>
@@ -22,8 +23,8 @@ class ModelLookup : public testing::Test {
     fs::create_directories(root_ / "hub/models--org--name/refs");
     std::ofstream(root_ / "hub/models--org--name/refs/main") << "abc\n";
     std::ofstream(root_ / "a" / "tiny.gguf") << "x";
-    places_ = {.folders = {(root_ / "a").string(), (root_ / "b").string()},
-               .hub_cache = (root_ / "hub").string()};
+    places_ = {
+        .folders = {(root_ / "a").string(), (root_ / "b").string()}, .hub_cache = (root_ / "hub").string()};
   }
   void TearDown() override { fs::remove_all(root_); }
   fs::path root_ = fs::path(testing::TempDir()) / "cheetah_model_lookup_test";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/numbers.h"
 
 #include <CLI/CLI.hpp>
@@ -15,12 +16,11 @@ struct Unit {
   double factor;
 };
 
-constexpr Unit kCountUnits[] = {{"", 1},       {"k", 1e3}, {"K", 1024.0}, {"m", 1e6},
-                                {"M", 0x1p20}, {"g", 1e9}, {"G", 0x1p30}};
-constexpr Unit kByteUnits[] = {{"", 1},         {"B", 1},        {"K", 0x1p10},   {"KiB", 0x1p10},
-                               {"KB", 1e3},     {"M", 0x1p20},   {"MiB", 0x1p20}, {"MB", 1e6},
-                               {"G", 0x1p30},   {"GiB", 0x1p30}, {"GB", 1e9},     {"T", 0x1p40},
-                               {"TiB", 0x1p40}, {"TB", 1e12}};
+constexpr Unit kCountUnits[] = {
+    {"", 1}, {"k", 1e3}, {"K", 1024.0}, {"m", 1e6}, {"M", 0x1p20}, {"g", 1e9}, {"G", 0x1p30}};
+constexpr Unit kByteUnits[] = {{"", 1}, {"B", 1}, {"K", 0x1p10}, {"KiB", 0x1p10}, {"KB", 1e3}, {"M", 0x1p20},
+    {"MiB", 0x1p20}, {"MB", 1e6}, {"G", 0x1p30}, {"GiB", 0x1p30}, {"GB", 1e9}, {"T", 0x1p40}, {"TiB", 0x1p40},
+    {"TB", 1e12}};
 
 // The number scaled by its unit; NaN when the text is not a plain decimal number with a known unit.
 template <size_t N>
@@ -43,7 +43,7 @@ int64_t parse_count(const std::string& flag, const std::string& text, int64_t lo
   if (!(value >= static_cast<double>(low) && value <= static_cast<double>(high)) ||
       value != std::floor(value))
     throw UsageError(format("{}: '{}' is not a whole number from {} to {} (32k is 32,000, 32K is 32,768)",
-                            flag, printable(text), low, high));
+        flag, printable(text), low, high));
   return static_cast<int64_t>(value);
 }
 

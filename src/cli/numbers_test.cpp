@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/numbers.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@ TEST(Counts, AcceptDecimalAndBinaryThousands) {
 
 TEST(Counts, RefuseWhatIsNotAWholeNumberInRange) {
   for (const char* text :
-       {"", "x", "-1", "0", "1e3", "1.0001", "8000x", "nan", "inf", "1001", " 5", "0x10", "1.2.3"})
+      {"", "x", "-1", "0", "1e3", "1.0001", "8000x", "nan", "inf", "1001", " 5", "0x10", "1.2.3"})
     EXPECT_THROW(parse_count("-n", text, 1, 1000), UsageError) << text;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/output.h"
 
 #include <unistd.h>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/terminal.h"
 
 namespace cheetah {
 namespace {
@@ -24,13 +26,6 @@ constexpr size_t kMaxMessageBytes = 4000;
 void print_line(std::string_view prefix, std::string_view message) {
   const std::string line = format("{}{}\n", prefix, printable(message, kMaxMessageBytes));
   std::fwrite(line.data(), 1, line.size(), stderr);
-}
-
-bool wants_colour() {
-  const char* no_color = std::getenv("NO_COLOR");
-  const char* term = std::getenv("TERM");
-  if (no_color && *no_color) return false;
-  return stdout_is_terminal() && term && std::strcmp(term, "dumb") != 0;
 }
 
 const char* escape_of(Style style) {
@@ -57,6 +52,8 @@ void print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) write_failed();
 }
 
+void print_report(std::string_view text) { print(fitted(text, terminal_columns(STDOUT_FILENO))); }
+
 void flush_output() {
   if (std::fflush(stdout) != 0) write_failed();
 }
@@ -64,9 +61,24 @@ void flush_output() {
 void print_error(std::string_view message) { print_line("cheetah: error: ", message); }
 void print_note(std::string_view message) { print_line("cheetah: ", message); }
 
+void show_status(std::string_view line) {
+  if (!stderr_is_terminal()) return;
+  const int columns = terminal_columns(STDERR_FILENO);
+  const std::string shown =
+      columns > 0 ? shortened(line, columns - 1) : std::string(line);  // a full line would wrap
+  std::fprintf(stderr, "\r\033[K%s", shown.c_str());
+}
+
 bool stdout_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
 bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
 bool stdin_is_terminal() { return isatty(STDIN_FILENO) == 1; }
+
+bool wants_colour() {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  if (no_color && *no_color) return false;
+  return stdout_is_terminal() && term && std::strcmp(term, "dumb") != 0;
+}
 
 std::string styled(std::string_view text, Style style) {
   static const bool colour = wants_colour();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/output.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@ TEST(TerminalText, LosesEscapeSequencesAndControls) {
   EXPECT_EQ(without_controls("a\033[31mred\007\b\r\x7f!"), "a[31mred!");
   EXPECT_EQ(without_controls("\xC2\x9B"
                              "31m"),
-            "31m");  // CSI as one C1 character
+      "31m");  // CSI as one C1 character
 }
 
 TEST(TerminalText, KeepsNewlinesTabsAndEveryOtherCharacter) {

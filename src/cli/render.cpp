@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cheetah render: a chat template and its variables in, the prompt out.
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -42,8 +43,7 @@ void add_render(CLI::App& root, Action& action) {
   CLI::App* command = root.add_subcommand("render", "Print the prompt a chat template makes of messages");
   const auto path = std::make_shared<std::string>();
   command
-      ->add_option(
-          "--input,input", *path,
+      ->add_option("--input,input", *path,
           "JSON object with template, template_file or model, and messages, tools, documents, "
           "add_generation_prompt, bos_token, eos_token, now and other variables; - reads standard input")
       ->required();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/render_input.h"
 
 #include <chrono>
@@ -44,7 +45,7 @@ bool has(const OrderedJson& input, const char* field) {
 }
 
 void load_template(const OrderedJson& input, const std::string& name, RenderInput& result,
-                   OrderedJson& variables, const std::function<std::string(const std::string&)>& model_path) {
+    OrderedJson& variables, const std::function<std::string(const std::string&)>& model_path) {
   if (has(input, "template")) {
     result.source = string_field(input, "template", name);
     result.name = "template";
@@ -82,8 +83,8 @@ int64_t parse_time(const std::string& text) {
     if (*rest == '.') rest += 1 + std::strspn(rest + 1, "0123456789");
   }
   if (*rest == 'Z') ++rest;
-  const std::chrono::year_month_day when{std::chrono::year(year), std::chrono::month(month),
-                                         std::chrono::day(day)};
+  const std::chrono::year_month_day when{
+      std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
   fine = fine && *rest == '\0' && when.ok() && hour >= 0 && hour < 24 && minute >= 0 && minute < 60 &&
          second >= 0 && second < 61;
   if (!fine) throw Error(format("\"now\" is {}, expected a time like 2024-07-26T12:34:56", printable(text)));
@@ -92,7 +93,7 @@ int64_t parse_time(const std::string& text) {
 }
 
 RenderInput read_render_input(std::string_view text, const std::string& name,
-                              const std::function<std::string(const std::string&)>& model_path) {
+    const std::function<std::string(const std::string&)>& model_path) {
   jinja::read_json(text, name);  // says where bad syntax, bad UTF-8 and too much depth are
   const OrderedJson input = OrderedJson::parse(text);
   if (!input.is_object())

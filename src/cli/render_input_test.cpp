@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/render_input.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +17,7 @@ TEST(RenderInput, KeepsTheOrderOfKeysAndDefaultsToolsToNone) {
       read(R"({"template":"x","messages":[{"z":1,"a":2}],"now":"2024-07-26T12:34:56","extra":[1]})");
   EXPECT_EQ(input.source, "x");
   EXPECT_EQ(input.now, 1721997296);
-  EXPECT_EQ(
-      input.variables,
+  EXPECT_EQ(input.variables,
       R"({"tools":null,"documents":null,"add_generation_prompt":false,"messages":[{"z":1,"a":2}],"extra":[1]})");
 }
 
@@ -33,7 +33,7 @@ TEST(RenderInput, ReadsTimesInTheUsualForms) {
 
 TEST(RenderInput, ExplainsWhatIsWrong) {
   for (const char* text :
-       {"", "[]", "{", R"({"messages":[]})", R"({"template":1})", R"({"template":"x","now":[]})"})
+      {"", "[]", "{", R"({"messages":[]})", R"({"template":1})", R"({"template":"x","now":[]})"})
     EXPECT_THROW(read(text), Error) << text;
 }
 

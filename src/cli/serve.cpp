@@ -1,18 +1,23 @@
+// SPDX-License-Identifier: MIT
 // cheetah serve: a model behind the OpenAI and Anthropic APIs.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
 #include "base/format.h"
 #include "base/table.h"
+#include "cli/cluster_memory.h"
 #include "cli/command.h"
+#include "cli/fault_exit.h"
 #include "cli/gpu_readings.h"
+#include "cli/model_gate.h"
 #include "cli/output.h"
 #include "cli/serve_node.h"
 #include "cli/serve_options.h"
 #include "cli/signals.h"
 #include "cli/version.h"
+#include "engine/grammar/grammar_cache.h"
 #include "engine/memory_plan.h"
-#include "serve/api/grammar_cache.h"
+#include "observe/event_log.h"
 #include "serve/server.h"
 
 namespace cheetah {
@@ -33,6 +38,9 @@ Every flag can also stand in a TOML file (--config FILE: max-queue = 64) and in 
 )";
 
 using Clock = std::chrono::steady_clock;
+
+// Between an engine's fatal fault and the end of the process.
+constexpr std::chrono::seconds kLastWords{2};
 
 // Tells how long each part of the start took.
 class StartReport {
@@ -57,35 +65,58 @@ std::string budget_table(const MemoryPlan& plan) {
   return table.render();
 }
 
-std::string ready_text(const Server& server, const std::string& model, double seconds) {
+// A call this model can answer: by messages, by text, or by ids where there is no tokenizer.
+struct FirstCall {
+  const char* path;
+  const char* body;
+};
+FirstCall first_call(const Model& model) {
+  if (model.tokenizer() == nullptr) return {"completions", R"("prompt":[1,2,3],"max_tokens":8)"};
+  if (model.chat_template() == nullptr)
+    return {"completions", R"("prompt":"Once upon a time","stream":true)"};
+  return {"chat/completions", R"("messages":[{"role":"user","content":"Tell me a story."}],"stream":true)"};
+}
+
+std::string ready_text(
+    const std::string& url, const std::string& name, const Model& model, bool needs_key, double seconds) {
+  const FirstCall call = first_call(model);
   return format(
       "\nready after {:.2f} s: {} at {}\n\n"
       "  open it     {}/\n"
-      "  or try      curl {}/v1/chat/completions -H 'content-type: application/json' \\\n"
-      "                -d '{{\"model\":\"{}\",\"messages\":[{{\"role\":\"user\",\"content\":\"Tell me a "
-      "story.\"}}],\"stream\":true}}'\n"
+      "  or try      curl {}/v1/{} -H 'content-type: application/json' \\\n{}"
+      "                -d '{{\"model\":\"{}\",{}}}'\n"
       "  any OpenAI client works with the base URL {}/v1\n\n",
-      seconds, model, server.url(), server.url(), server.url(), model, server.url());
+      seconds, name, url, url, url, call.path,
+      needs_key ? "                -H \"Authorization: Bearer $CHEETAH_API_KEY\" \\\n" : "", name, call.body,
+      url);
 }
 
 int run_serve(const ServeOptions& options) {
   StartReport report;
-  Server server(server_config(options, std::getenv("CHEETAH_API_KEY")));
+  const ServerConfig config = server_config(options, std::getenv("CHEETAH_API_KEY"));
+  Server server(config);
+  EventLog log(config.log);
+  FaultExit fault_exit(kLastWords);
   print(format("cheetah {} starts at {}\n", build_info().version, server.url()));
   report.done("port open");
+  const MemoryPlan expected = plan_before_loading(options.engine, engine_config(options));
+  print("\n" + budget_table(expected) + "\n");
+  flush_output();
   const std::shared_ptr<const Model> model = load_model(options.engine);
   report.done("model read");
+  tell_evaluation(options.engine.model);
   GrammarCache grammars(*model);
   const MemoryPlan plan = plan_memory(*model, engine_config(options));
-  Engine engine(model, plan.config);
+  Engine engine(model, plan.config, fault_exit.hooks(log));
   report.done("tables and cache made");
   engine.warm_up();
   report.done("warmed up");
-  print("\n" + budget_table(plan));
+  if (plan.num_pages < expected.num_pages)
+    print_note("the model took more memory than its files: the cache is smaller\n" + budget_table(plan));
   const ApiServices services = make_api_services(options, *model, engine.config(), grammars);
   ShutdownSignals signals;
   server.serve(engine, services, gpu_metrics(engine.config().device == DeviceKind::kCuda));
-  print(ready_text(server, services.model_name, report.total_s()));
+  print(ready_text(server.url(), services.model_name, *model, config.keys.required(), report.total_s()));
   flush_output();
   const int signal = signals.wait();
   print_note(format("signal {}: finishing what runs; a second signal ends at once", signal));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/serve_node.h"
 
 #include <cstdlib>
@@ -5,13 +6,14 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "cli/fault_exit.h"
 #include "cli/gpu_readings.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/version.h"
+#include "engine/grammar/grammar_cache.h"
 #include "engine/memory_plan.h"
-#include "serve/api/grammar_cache.h"
-#include "serve/event_log.h"
+#include "observe/event_log.h"
 #include "serve/server.h"
 
 namespace cheetah {
@@ -21,16 +23,15 @@ using cluster::Node;
 using cluster::Role;
 
 // Until it has warmed up and says so.
-bool becomes_ready(const Node& node, ShutdownSignals& signals) {
-  while (node.status().self.state != cluster::WorkerState::kReady)
-    if (signals.wait_for(std::chrono::milliseconds(20)) != 0) return false;
-  return true;
+bool becomes_ready(Node& node, ShutdownSignals& signals) {
+  node.when_ready([&signals] { signals.wake(); });
+  return signals.wait() == 0;
 }
 
 std::string ready_text(const Node& node, const Server& server, bool takes_clients) {
   const cluster::WorkerDescriptor self = node.status().self;
   return format("ready after start: {} {} at {}, peers at {}:{}{}\n", cluster::name_of(self.role), self.name,
-                server.url(), self.host, self.port, takes_clients ? "" : " (health and metrics only)");
+      server.url(), self.host, self.port, takes_clients ? "" : " (health and metrics only)");
 }
 
 // Faults on purpose, for tests; cluster/node/failpoints.h says how they are written.
@@ -63,11 +64,13 @@ int run_node(const ServeOptions& options) {
   const EngineConfig engine =
       router ? router_limits(options, *model) : plan_memory(*model, engine_config(options)).config;
   const std::vector<MoreModel> more = load_more_models(options);
+  FaultExit fault_exit(std::chrono::milliseconds(0));
   cluster::LaunchParts parts{.model = model,
-                             .grammars = grammars,
-                             .log = &log,
-                             .traces = server.traces(),
-                             .failpoints = failpoints.get()};
+      .grammars = grammars,
+      .log = &log,
+      .traces = server.traces(),
+      .failpoints = failpoints.get(),
+      .engine_hooks = fault_exit.hooks(log)};
   if (!options.served_names.empty()) parts.model_name = options.served_names.front();
   for (const MoreModel& one : more)
     parts.more_models.push_back(

@@ -1,19 +1,21 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A server that is a node of a cluster, and what it shares with one that stands alone.
 #include <memory>
 #include <vector>
 
 #include "cli/serve_options.h"
+#include "engine/grammar/grammar_cache.h"
 #include "serve/api/endpoint.h"
-#include "serve/api/grammar_cache.h"
 
 namespace cheetah {
 
-ApiServices make_api_services(const ServeOptions& options, const Model& model, const EngineConfig& config,
-                              GrammarCache& grammars);
+ApiServices make_api_services(
+    const ServeOptions& options, const Model& model, const EngineConfig& config, GrammarCache& grammars);
 
 // A model of other workers: its tokens, its template and its grammars are needed where its clients are.
 struct MoreModel {
+  std::string asked;                   // as --also-serve names it
   std::shared_ptr<const Model> model;  // shared with the node
   std::unique_ptr<GrammarCache> grammars;
   EngineConfig limits;

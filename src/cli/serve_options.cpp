@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/serve_options.h"
 
 #include <sys/stat.h>
@@ -9,10 +10,12 @@
 #include "base/format.h"
 #include "cli/output.h"
 #include "cli/version.h"
-#include "serve/trace_exporter.h"
+#include "net/otlp_sender.h"
 
 namespace cheetah {
 namespace {
+
+constexpr double kDeviceStepTimeout_s = 120;  // far beyond any step: only a device that hangs takes so long
 
 constexpr int64_t kMost = int64_t{1} << 30;
 
@@ -21,64 +24,65 @@ std::chrono::milliseconds to_ms(double seconds) {
 }
 
 void add_engine_settings(Settings& s, ServeOptions& o) {
-  s.add({"model", "", "a model's path or name, org/name of the hub's cache, or random:llama-134m",
-         [&o](const std::string&, const std::string& text) { o.engine.model = text; }, false, "MODEL,-m"});
-  s.add_list("served-model-name", o.served_names, "what clients call the model");
+  s.add({"model", "", "model folder, GGUF file, name, or ORG/NAME of the hub cache",
+      [&o](const std::string&, const std::string& text) { o.engine.model = text; }, false,
+      "MODEL,-m,--model-path"});
+  s.add_list("served-model-name", o.served_names, "what clients call the model", "--alias");
   s.add_list("also-serve", o.also_serve,
-             "further models, of other workers of the cluster, that clients of this node may ask for");
+      "further models, of other workers of the cluster, that clients of this node may ask for");
+  s.add_choice("generation-config", o.generation_config, {"auto", "none"},
+      "sampling of requests that leave it open; auto: what the model's generation_config.json says");
   s.add_int("threads", o.engine.threads, 1, 1024, "threads to compute with (default: one per core)", "-t");
   s.add({"dtype", "", "hold the weights in this type: " + weight_type_names(),
-         [&o](const std::string& where, const std::string& text) {
-           if (!weight_dtype(text))
-             throw UsageError(format("{}: '{}' is no type of weights", where, printable(text)));
-           o.engine.dtype = text;
-         }});
+      [&o](const std::string& where, const std::string& text) {
+        if (!weight_dtype(text))
+          throw UsageError(format("{}: '{}' is not a type of weights", where, printable(text)));
+        o.engine.dtype = text;
+      }});
   s.add({"kv-dtype", "", "type of cached keys and values: f32, bf16, f16, fp8, int8",
-         [&o](const std::string& where, const std::string& text) {
-           if (!cache_type_from_name(text))
-             throw UsageError(
-                 format("{}: '{}' is not one of f32, bf16, f16, fp8, int8", where, printable(text)));
-           o.engine.kv_dtype = text;
-         }});
+      [&o](const std::string& where, const std::string& text) {
+        if (!cache_type_from_name(text))
+          throw UsageError(
+              format("{}: '{}' is not one of f32, bf16, f16, fp8, int8", where, printable(text)));
+        o.engine.kv_dtype = text;
+      },
+      false, "--kv-cache-dtype"});
   s.add_choice("compute", o.engine.compute, {"native", "exact"}, "arithmetic");
-  s.add_choice("device", o.engine.device, {"auto", "cuda", "cpu"},
-               "what computes; auto: cuda where there is one");
+  s.add_choice(
+      "device", o.engine.device, {"auto", "cuda", "cpu"}, "what computes; auto: cuda where there is one");
   s.add_count("ctx-size", o.config.max_context, 1, kMost,
-              "tokens of context a request may use (default: the model's, or what fits)",
-              "-c,--max-model-len");
+      "tokens of context a request may use (default: the model's, or what fits)",
+      "-c,--max-model-len,--context-length,--max-seq-len");
   s.add_bytes("kv-memory", o.config.kv_bytes,
-              "memory for cached keys and values, e.g. 8GiB (default: from what is free)");
-  s.add_count("page-tokens", o.config.page_tokens, 8, 128, "tokens a page of the cache holds");
+      "memory for cached keys and values, e.g. 8GiB (default: from what is free)");
+  s.add_count("page-tokens", o.config.page_tokens, 8, 128, "tokens per page of the cache",
+      "--block-size,--page-size");
   s.add_count("max-sequences", o.config.max_sequences, 1, 65536, "sequences decoded at once",
-              "--max-num-seqs,--parallel");
-  s.add_count("max-batch-tokens", o.config.max_batch_tokens, 1, kMost, "tokens computed in one step at most",
-              "--max-num-batched-tokens");
-  s.add_number("step-target-ms", o.config.step_target_ms, 0.1, 1e5,
-               "how long a step with prompts in it may take");
+      "--max-num-seqs,--parallel,--max-running-requests,--max-batch-size");
+  s.add_count("max-batch-tokens", o.config.max_batch_tokens, 1, kMost, "most tokens computed in one step",
+      "--max-num-batched-tokens,--max-num-tokens");
+  s.add_number(
+      "step-target-ms", o.config.step_target_ms, 0.1, 1e5, "how long a step with prompts in it may take");
   s.add_count("max-queue", o.config.max_queue, 1, kMost, "requests that may wait; more are refused with 503");
   s.add_switch("no-prefix-cache", o.no_prefix_cache, "compute every prompt anew");
-  s.add_choice("preemption", o.preemption, {"recompute", "swap"},
-               "what becomes of a sequence that loses its pages");
+  s.add_choice("preemption", o.preemption, {"recompute", "swap"}, "what to do with a preempted sequence");
   s.add_choice("policy", o.policy, {"continuous", "dynamic", "static"}, "how batches form");
   s.add_number("ageing", o.config.ageing_s, 1e-3, 1e6, "seconds of waiting worth one level of priority");
-  s.add_switch("deterministic", o.config.deterministic,
-               "the same bits at every batch size and order of arrival");
 }
 
 void add_access_settings(Settings& s, ServeOptions& o) {
   s.add_text("host", o.server.listen.host, "address to listen on");
-  s.add_int("port", o.port, 0, 65535, "port to listen on; 0 picks a free one", "-p");
-  s.add_text(
-      "api-key-file", o.api_key_file,
-      "file with a key a line: [NAME] KEY [rpm=N] [concurrent=N]; one key may also stand in CHEETAH_API_KEY");
+  s.add_int("port", o.port, 0, 65535, "port to listen on; 0 picks a free one");
+  s.add_text("api-key-file", o.api_key_file,
+      "file with one key per line: [NAME] KEY [rpm=N] [concurrent=N]; one key may also stand in CHEETAH_API_KEY");
   s.add_number("key-rpm", o.key_limits.requests_per_minute, 0, 1e9,
-               "requests a minute of a key without its own limit; 0: any");
+      "requests per minute of a key without its own limit; 0: unlimited");
   s.add_count("key-concurrency", o.key_limits.concurrent, 0, kMost,
-              "requests at once of a key without its own limit; 0: any");
+      "requests at once of a key without its own limit; 0: unlimited");
   s.add_switch("insecure", o.insecure, "listen beyond this machine without keys");
   s.add_list("allowed-host", o.server.allowed_hosts, "names a loopback server answers to beside localhost");
   s.add_list("cors-origin", o.server.cors_origins,
-             "web origins that may use the server from a browser; * allows all");
+      "web origins that may use the server from a browser; * allows all of them");
   s.add_text("tls-cert", o.server.listen.tls_cert, "certificate chain (PEM): speak HTTPS");
   s.add_text("tls-key", o.server.listen.tls_key, "its private key (PEM)");
 }
@@ -87,37 +91,42 @@ void add_limit_settings(Settings& s, ServeOptions& o) {
   HttpLimits& limits = o.server.listen.limits;
   s.add_int("network-threads", o.server.listen.threads, 1, 64, "threads for connections");
   s.add_int("parse-threads", o.server.parse_threads, 1, 64,
-            "threads that read bodies, tokenize and compile grammars");
+      "threads that read bodies, tokenize and compile grammars");
   s.add_bytes("max-body", limits.body_bytes, "largest body of a request");
   s.add_bytes("max-header-bytes", limits.header_bytes, "largest headers of a request");
   s.add_count("max-headers", limits.headers, 1, 256, "headers of a request");
   s.add_count("max-connections", limits.connections, 1, 1 << 20, "open connections");
   s.add_count("max-connections-per-address", limits.connections_per_address, 1, 1 << 20,
-              "open connections of one address (this machine's own are not counted)");
+      "open connections of one address (this machine's own are not counted)");
   s.add_bytes("pause-at", limits.pause_bytes,
-              "bytes kept for a client that reads too slowly at which its generation is paused");
+      "bytes kept for a client that reads too slowly at which its generation is paused");
   s.add_bytes("max-unsent", limits.unsent_bytes,
-              "bytes kept for a client that reads too slowly before it is cut off");
+      "bytes kept for a client that reads too slowly before it is cut off");
   s.add_seconds("header-timeout", o.header_timeout_s, 0.01, 3600, "time for a request's headers");
   s.add_seconds("body-timeout", o.body_timeout_s, 0.01, 3600, "time for a whole request to arrive");
   s.add_seconds("idle-timeout", o.idle_timeout_s, 0.01, 86400, "time between two requests of a connection");
-  s.add_seconds("write-timeout", o.write_timeout_s, 0.01, 3600,
-                "time a client may take nothing of its answer");
-  s.add_seconds("request-timeout", o.request_timeout_s, 0, 1e6, "time a generation may take; 0: any");
+  s.add_seconds(
+      "write-timeout", o.write_timeout_s, 0.01, 3600, "how long a client may read nothing of its answer");
+  s.add_seconds(
+      "request-timeout", o.request_timeout_s, 0, 1e6, "how long a generation may take; 0: unlimited");
   s.add_seconds("shutdown-timeout", o.shutdown_timeout_s, 0, 1e6, "time for running requests after SIGTERM");
   s.add_seconds("stream-ping", o.ping_s, 0.01, 3600, "a comment goes out on a stream silent this long");
   s.add_seconds("engine-stall", o.stall_s, 0.01, 3600,
-                "/health/engine fails when queued work makes no step in this time");
+      "/health/engine fails when queued work makes no step in this time");
+  s.add_seconds("step-timeout", o.config.step_timeout_s, 0, 86400,
+      "a step that takes longer means that the device hangs, and ends the server with exit code 70 (0: 120 on CUDA, never on the CPU)");
   s.add_switch("strict-fields", o.strict_fields, "refuse requests with fields the API does not know");
 }
 
 void add_report_settings(Settings& s, ServeOptions& o) {
-  s.add_choice("log-level", o.log_level, {"debug", "info", "warning", "error", "off"},
-               "least level that is logged");
+  s.add_choice(
+      "log-level", o.log_level, {"debug", "info", "warning", "error", "off"}, "lowest level that is logged");
   s.add_choice("log-format", o.log_format, {"auto", "json", "text"},
-               "form of the log on standard error (auto: text on a terminal)");
+      "form of the log on standard error (auto: text on a terminal)");
+  s.add_text("crash-dir", o.config.crash_dir,
+      "folder for the bundle that a fatal fault of the engine or its device leaves behind");
   s.add_text("otlp-endpoint", o.server.otlp_endpoint,
-             "OpenTelemetry collector for traces, e.g. http://localhost:4318");
+      "OpenTelemetry collector for traces, e.g. http://localhost:4318");
   s.add_text("service-name", o.server.service_name, "what traces call this server");
 }
 
@@ -160,6 +169,8 @@ EngineConfig engine_config(const ServeOptions& options) {
   config.precision = precision_of(options.engine.compute);
   config.kv_dtype = cache_dtype(options.engine);
   config.device = uses_cuda(options.engine.device) ? DeviceKind::kCuda : DeviceKind::kCpu;
+  if (config.device == DeviceKind::kCuda && config.step_timeout_s == 0)
+    config.step_timeout_s = kDeviceStepTimeout_s;
   config.prefix_cache = !options.no_prefix_cache;
   config.preemption = options.preemption == "swap" ? Preemption::kSwap : Preemption::kRecompute;
   config.policy = options.policy == "static"    ? BatchPolicy::kStatic
@@ -184,7 +195,7 @@ ServerConfig server_config(const ServeOptions& options, const char* api_key) {
   if (!is_loopback_host(config.listen.host) && !config.keys.required() && !options.insecure)
     throw UsageError(
         format("refusing to listen on {} without --api-key-file or CHEETAH_API_KEY (or --insecure)",
-               printable(config.listen.host)));
+            printable(config.listen.host)));
   if (!config.otlp_endpoint.empty()) parse_otlp_endpoint(config.otlp_endpoint);  // refused now, not later
   HttpLimits& limits = config.listen.limits;
   limits.header_time = to_ms(options.header_timeout_s);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The settings of `cheetah serve`, and what they mean for the engine and the server.
 #include <string>
@@ -19,6 +20,7 @@ struct ServeOptions {
   std::string preemption = "recompute", policy = "continuous";
   bool no_prefix_cache = false;
   bool strict_fields = false;
+  std::string generation_config = "auto";
 
   ServerConfig server;
   ClusterOptions cluster;

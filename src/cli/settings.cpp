@@ -1,11 +1,14 @@
+// SPDX-License-Identifier: MIT
 #include "cli/settings.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/json.h"
 #include "base/table.h"
 #include "cli/numbers.h"
 #include "cli/parse.h"
@@ -28,6 +31,22 @@ double parse_number(const std::string& where, const std::string& text, double lo
   if (text.empty() || *end != '\0' || !(value >= low && value <= high))
     throw UsageError(format("{}: '{}' is not a number from {} to {}", where, printable(text), low, high));
   return value;
+}
+
+// The shortest form that parse_bytes reads back: 16777216 is 16MiB.
+std::string size_text(int64_t bytes) {
+  for (const auto& [unit, factor] :
+      {std::pair("GiB", int64_t{1} << 30), {"MiB", int64_t{1} << 20}, {"KiB", int64_t{1} << 10}})
+    if (bytes % factor == 0) return format("{}{}", bytes / factor, unit);
+  return std::to_string(bytes);
+}
+
+// As a TOML value that reads back as the same setting; "" is one that is not set.
+std::string toml_text(const Settings::Entry& entry, const std::string& value) {
+  const bool plain = entry.is_switch
+                         ? value == "true" || value == "false"
+                         : entry.value == "N" && value.find_first_not_of("0123456789.") == std::string::npos;
+  return plain && !value.empty() ? value : dump_json(Json(value));
 }
 
 std::vector<std::string> split_list(const std::string& text) {
@@ -62,33 +81,34 @@ double parse_seconds(const std::string& where, const std::string& text, double l
   const double value = std::strtod(number.c_str(), &end) * factor;
   if (number.empty() || *end != '\0' || !(value >= low && value <= high))
     throw UsageError(format("{}: '{}' is not a time from {} s to {} s, such as 30, 500ms or 2m", where,
-                            printable(text), low, high));
+        printable(text), low, high));
   return value;
 }
 
 void Settings::add(Entry entry) { entries_.push_back(std::move(entry)); }
 
 void Settings::add_count(const std::string& name, int64_t& target, int64_t low, int64_t high,
-                         const std::string& help, const std::string& aliases) {
+    const std::string& help, const std::string& aliases) {
   add({name, std::to_string(target), help,
-       [&target, low, high](const std::string& where, const std::string& text) {
-         target = parse_count(where, text, low, high);
-       },
-       false, aliases});
+      [&target, low, high](const std::string& where, const std::string& text) {
+        target = parse_count(where, text, low, high);
+      },
+      false, aliases, "N"});
 }
 
 void Settings::add_int(const std::string& name, int& target, int low, int high, const std::string& help,
-                       const std::string& aliases) {
+    const std::string& aliases) {
   add({name, std::to_string(target), help,
-       [&target, low, high](const std::string& where, const std::string& text) {
-         target = static_cast<int>(parse_count(where, text, low, high));
-       },
-       false, aliases});
+      [&target, low, high](const std::string& where, const std::string& text) {
+        target = static_cast<int>(parse_count(where, text, low, high));
+      },
+      false, aliases, "N"});
 }
 
 void Settings::add_bytes(const std::string& name, int64_t& target, const std::string& help) {
-  add({name, target == 0 ? "" : std::to_string(target), help,
-       [&target](const std::string& where, const std::string& text) { target = parse_bytes(where, text); }});
+  add({name, target == 0 ? "" : size_text(target), help,
+      [&target](const std::string& where, const std::string& text) { target = parse_bytes(where, text); },
+      false, "", "SIZE"});
 }
 
 void Settings::add_text(const std::string& name, std::string& target, const std::string& help) {
@@ -96,58 +116,64 @@ void Settings::add_text(const std::string& name, std::string& target, const std:
 }
 
 void Settings::add_choice(const std::string& name, std::string& target,
-                          const std::vector<std::string>& choices, const std::string& help) {
-  add({name, target, format("{}: {}", help, fmt::join(choices, ", ")),
-       [&target, choices](const std::string& where, const std::string& text) {
-         if (std::ranges::find(choices, text) == choices.end())
-           throw UsageError(
-               format("{}: '{}' is not one of {}", where, printable(text), fmt::join(choices, ", ")));
-         target = text;
-       }});
+    const std::vector<std::string>& choices, const std::string& help) {
+  add({name, target, help,
+      [&target, choices](const std::string& where, const std::string& text) {
+        if (std::ranges::find(choices, text) == choices.end())
+          throw UsageError(
+              format("{}: '{}' is not one of {}", where, printable(text), fmt::join(choices, ", ")));
+        target = text;
+      },
+      false, "", format("{}", fmt::join(choices, "|"))});
 }
 
-void Settings::add_list(const std::string& name, std::vector<std::string>& target, const std::string& help) {
-  add({name, format("{}", fmt::join(target, ",")), help + " (several: separated by commas)",
-       [&target](const std::string&, const std::string& text) { target = split_list(text); }});
+void Settings::add_list(const std::string& name, std::vector<std::string>& target, const std::string& help,
+    const std::string& aliases) {
+  add({name, format("{}", fmt::join(target, ",")), help + ", separated by commas",
+      [&target](const std::string&, const std::string& text) { target = split_list(text); }, false, aliases,
+      "LIST"});
 }
 
 void Settings::add_switch(const std::string& name, bool& target, const std::string& help) {
   add({name, target ? "true" : "false", help,
-       [&target](const std::string& where, const std::string& text) { target = parse_switch(where, text); },
-       true});
+      [&target](const std::string& where, const std::string& text) { target = parse_switch(where, text); },
+      true});
 }
 
-void Settings::add_number(const std::string& name, double& target, double low, double high,
-                          const std::string& help) {
+void Settings::add_number(
+    const std::string& name, double& target, double low, double high, const std::string& help) {
   add({name, format("{}", target), help,
-       [&target, low, high](const std::string& where, const std::string& text) {
-         target = parse_number(where, text, low, high);
-       }});
+      [&target, low, high](const std::string& where, const std::string& text) {
+        target = parse_number(where, text, low, high);
+      },
+      false, "", "N"});
 }
 
-void Settings::add_seconds(const std::string& name, double& target, double low, double high,
-                           const std::string& help) {
-  add({name, format("{}s", target), help,
-       [&target, low, high](const std::string& where, const std::string& text) {
-         target = parse_seconds(where, text, low, high);
-       }});
+void Settings::add_seconds(
+    const std::string& name, double& target, double low, double high, const std::string& help) {
+  add({name, format("{:g}s", target), help,
+      [&target, low, high](const std::string& where, const std::string& text) {
+        target = parse_seconds(where, text, low, high);
+      },
+      false, "", "TIME"});
 }
 
 void Settings::add_flags(CLI::App& command) {
   for (const Entry& entry : entries_) {
     Flag& flag = flags_[entry.name];
-    const std::string spelling = (entry.aliases.empty() ? "" : entry.aliases + ",") + "--" + entry.name;
+    const std::string spelling = "--" + entry.name + (entry.aliases.empty() ? "" : "," + entry.aliases);
     const auto take = [&flag](const std::string& text) {
       flag.text = text;
       flag.given = true;
     };
-    const bool shown = !entry.is_switch && !entry.fallback.empty() && entry.fallback != "0";
+    const bool shown =
+        !entry.is_switch && !entry.fallback.empty() && entry.fallback != "0" && entry.fallback != "0s";
     const std::string help = entry.help + (shown ? format(" [{}]", entry.fallback) : "");
     if (entry.is_switch)
       command.add_flag_callback(
           spelling, [take] { take("true"); }, help);
     else
-      command.add_option_function<std::string>(spelling, take, help)->type_name("");
+      command.add_option_function<std::string>(spelling, take, help)->type_name(entry.value);
   }
 }
 
@@ -159,7 +185,7 @@ std::map<std::string, std::string> Settings::read_file(const std::string& path) 
     if (std::ranges::find(names, found.name) == names.end()) {
       const std::string near = nearest_name(found.name, names);
       throw UsageError(format("{}: unknown key '{}'{}", found.where, printable(found.name),
-                              near.empty() ? "" : format(" (did you mean '{}'?)", near)));
+          near.empty() ? "" : format(" (did you mean '{}'?)", near)));
     }
     values[found.name] = found.text;
   }
@@ -177,7 +203,8 @@ void Settings::resolve(const std::string& file, const Environment& environment) 
       text = flag.text, source = "--" + entry.name;
     } else if (in_environment && *in_environment) {
       text = in_environment, source = variable;
-    } else if (const auto found = from_file.find(entry.name); found != from_file.end()) {
+    } else if (const auto found = from_file.find(entry.name);
+               found != from_file.end() && !found->second.empty()) {
       text = found->second, source = format("{}: {}", file, entry.name);
     }
     if (source != "default") entry.read(source, text);
@@ -191,7 +218,9 @@ std::string Settings::print() const {
   std::string out;
   for (const Entry& entry : entries_) {
     const auto& [value, source] = resolved_.at(entry.name);
-    out += format("{:<28} {:<24} # {}\n", entry.name, value.empty() ? "-" : printable(value, 200), source);
+    const bool unset = source == "default" && value == "0";
+    out += format(
+        "{:<28} = {:<24} # {}\n", entry.name, toml_text(entry, unset ? "" : value), printable(source, 300));
   }
   return out;
 }

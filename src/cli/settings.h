@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Settings of one command from four places: flags, CHEETAH_* variables, a file, defaults, in this order. One
 // list gives the flags, the variables, the keys of the file and the help.
@@ -23,21 +24,23 @@ class Settings {
     std::string fallback;  // as text; "" where there is none
     std::string help;
     Read read;
-    bool is_switch = false;    // a flag without a value
-    std::string aliases = {};  // more spellings of the flag, e.g. "-c,--max-model-len"
+    bool is_switch = false;      // a flag without a value
+    std::string aliases = {};    // more spellings of the flag, e.g. "-c,--max-model-len"
+    std::string value = "TEXT";  // what to write, for help: N, SIZE, TIME, a|b
   };
 
   void add(Entry entry);
   // Typed forms; the target is set when resolve() runs.
   void add_count(const std::string& name, int64_t& target, int64_t low, int64_t high, const std::string& help,
-                 const std::string& aliases = "");
+      const std::string& aliases = "");
   void add_int(const std::string& name, int& target, int low, int high, const std::string& help,
-               const std::string& aliases = "");
+      const std::string& aliases = "");
   void add_bytes(const std::string& name, int64_t& target, const std::string& help);
   void add_text(const std::string& name, std::string& target, const std::string& help);
   void add_choice(const std::string& name, std::string& target, const std::vector<std::string>& choices,
-                  const std::string& help);
-  void add_list(const std::string& name, std::vector<std::string>& target, const std::string& help);
+      const std::string& help);
+  void add_list(const std::string& name, std::vector<std::string>& target, const std::string& help,
+      const std::string& aliases = "");
   void add_switch(const std::string& name, bool& target, const std::string& help);
   void add_number(const std::string& name, double& target, double low, double high, const std::string& help);
   // "30", "30s", "500ms", "2m".
@@ -49,7 +52,7 @@ class Settings {
   void resolve(const std::string& file, const Environment& environment);
   // Somebody chose it: it is not the default. After resolve().
   bool given(const std::string& name) const;
-  // name, value and where it came from, a line each.
+  // A TOML file with every setting, and as comments where each came from. "" stands for a setting that is not set.
   std::string print() const;
 
  private:

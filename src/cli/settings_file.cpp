@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/settings_file.h"
 
 #include <sys/stat.h>
@@ -38,7 +39,7 @@ std::string text_of(const toml::node& node, const std::string& where) {
 }
 
 void collect(const toml::table& table, const std::string& prefix, const std::string& path,
-             std::vector<FileSetting>& out) {
+    std::vector<FileSetting>& out) {
   for (const auto& [key, node] : table) {
     const std::string name = prefix + std::string(std::string_view(key.str()));
     if (const auto* inner = node.as_table()) {
@@ -57,8 +58,8 @@ std::vector<FileSetting> read_settings_file(const std::string& path) {
   if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
     throw UsageError(format("{}: cannot be read as a configuration file", printable(path, 256)));
   if (info.st_size > kMaxFileBytes)
-    throw UsageError(format("{}: is larger than {} bytes, too much for a configuration", printable(path, 256),
-                            kMaxFileBytes));
+    throw UsageError(format(
+        "{}: is larger than {} bytes, too much for a configuration", printable(path, 256), kMaxFileBytes));
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
   text << file.rdbuf();

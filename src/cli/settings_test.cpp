@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/settings.h"
 
 #include <gtest/gtest.h>
@@ -75,16 +76,33 @@ TEST(Settings, TakeEveryKindOfValue) {
       "insecure = true\ncors-origin = [\"https://a.example\", \"https://b.example\"]\nstep-target-ms = "
       "12.5\nmax-body = \"2MiB\"\nheader-timeout = \"500ms\"\n");
   Parsed p;
-  p.parse("--deterministic -c 2K some-model");
+  p.parse("--no-prefix-cache -c 2K some-model");
   p.settings.resolve(file.path, no_variables);
   EXPECT_TRUE(p.options.insecure);
   EXPECT_EQ(p.options.server.cors_origins.size(), 2u);
   EXPECT_EQ(p.options.config.step_target_ms, 12.5);
   EXPECT_EQ(p.options.server.listen.limits.body_bytes, 2 << 20);
   EXPECT_EQ(p.options.header_timeout_s, 0.5);
-  EXPECT_TRUE(p.options.config.deterministic);
+  EXPECT_TRUE(p.options.no_prefix_cache);
   EXPECT_EQ(p.options.config.max_context, 2048);
   EXPECT_EQ(p.options.engine.model, "some-model");
+}
+
+TEST(Settings, ArePrintedAsAFileThatSaysTheSame) {
+  Parsed first;
+  first.parse(
+      "--port 10 --header-timeout 250ms --insecure --max-body 3MiB --cors-origin a,b --max-queue 32k");
+  first.settings.resolve("", no_variables);
+  const TempFile file(first.settings.print());
+  Parsed again;
+  again.parse("");
+  again.settings.resolve(file.path, no_variables);
+  EXPECT_EQ(again.options.port, 10);
+  EXPECT_EQ(again.options.header_timeout_s, 0.25);
+  EXPECT_TRUE(again.options.insecure);
+  EXPECT_EQ(again.options.server.listen.limits.body_bytes, 3 << 20);
+  EXPECT_EQ(again.options.server.cors_origins, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(again.options.config.max_queue, 32'000);
 }
 
 TEST(Settings, NameThePlaceOfAMistake) {

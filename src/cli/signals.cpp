@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/signals.h"
 
 #include <fcntl.h>
@@ -26,6 +27,7 @@ void on_interrupt(int) {
 volatile sig_atomic_t g_shutdown_pipe = -1;
 
 void on_shutdown(int signal) {
+  if (g_pending && signal == SIGHUP) return;
   if (g_pending) _exit(128 + signal);
   g_pending = 1;
   const char byte = static_cast<char>(signal);
@@ -63,12 +65,17 @@ ShutdownSignals::ShutdownSignals() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction hangup = {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup keeps it ignored
 }
 
 ShutdownSignals::~ShutdownSignals() {
-  struct sigaction action = {};
+  struct sigaction action = {}, hangup = {};
   action.sa_handler = SIG_DFL;
   sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   install_signal_handlers();
   close(pipe_[0]);
   close(pipe_[1]);
@@ -77,6 +84,12 @@ ShutdownSignals::~ShutdownSignals() {
 int ShutdownSignals::wait_for(std::chrono::milliseconds limit) {
   pollfd readable = {.fd = pipe_[0], .events = POLLIN, .revents = 0};
   return poll(&readable, 1, static_cast<int>(limit.count())) > 0 ? wait() : 0;
+}
+
+void ShutdownSignals::wake() const {
+  const char byte = 0;
+  while (write(pipe_[1], &byte, 1) < 0 && errno == EINTR) {
+  }
 }
 
 int ShutdownSignals::wait() {

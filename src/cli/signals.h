@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <chrono>
 
@@ -20,14 +21,16 @@ class InterruptScope {
   bool pending() const;
 };
 
-// While one lives, the first SIGINT or SIGTERM only ends wait(); a second ends the process. One at a time.
+// While one lives, the first SIGINT or SIGTERM only ends wait(); a second ends the process. SIGHUP, which tells
+// that the supervisor or the terminal is gone and may come more than once, only ends wait(). One at a time.
 class ShutdownSignals {
  public:
   ShutdownSignals();
   ~ShutdownSignals();
   ShutdownSignals(const ShutdownSignals&) = delete;
   ShutdownSignals& operator=(const ShutdownSignals&) = delete;
-  int wait();                                     // returns the signal's number
+  int wait();                                     // returns the signal's number; 0: wake() was called
+  void wake() const;                              // any thread
   int wait_for(std::chrono::milliseconds limit);  // 0: none came in this time
 
  private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cheetah tokenize: text to token ids and back, without loading any weights.
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -58,7 +59,7 @@ int32_t checked_id(const Tokenizer& tokenizer, const Json& value) {
   const bool is_id = value.is_number_integer() && value >= 0 && value < tokenizer.vocab_size();
   if (!is_id)
     throw Error(format("standard input: {} is not a token id of this vocabulary (0 to {})",
-                       printable(dump_json(value)), tokenizer.vocab_size() - 1));
+        printable(dump_json(value)), tokenizer.vocab_size() - 1));
   return value.get<int32_t>();
 }
 
@@ -136,9 +137,9 @@ void add_tokenize(CLI::App& root, Action& action) {
   command->add_flag("--json", options->json, "print one JSON list of ids (with --decode: one JSON string)");
   command->add_flag("--special", options->special, "add the model's prefix and suffix tokens (BOS, [CLS] …)");
   command->add_flag("--no-parse-special", options->no_parse_special,
-                    "take special tokens written in the text as plain characters");
-  command->add_flag("--batch", options->batch,
-                    "standard input is a JSON list of strings; print a JSON list of id lists");
+      "take special tokens written in the text as plain characters");
+  command->add_flag(
+      "--batch", options->batch, "standard input is a JSON list of strings; print a JSON list of id lists");
   command->add_flag("--decode", options->decode, "the other way: ids in (numbers or a JSON list), text out");
   command->add_flag("--skip-special", options->skip_special, "leave special tokens out of decoded text");
   command->footer(kExamples);

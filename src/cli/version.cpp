@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cli/version.h"
 
 #include <hwy/highway.h>
@@ -29,7 +30,7 @@ std::string version_text() {
   }
   const BuildInfo build = build_info();
   return format("cheetah {} ({})\ncompiler  {}\nsimd      {}\ncuda      {}\n", build.version, build.commit,
-                build.compiler, targets, build.cuda.empty() ? "not built in" : build.cuda);
+      build.compiler, targets, build.cuda.empty() ? "not built in" : build.cuda);
 }
 
 }  // namespace cheetah

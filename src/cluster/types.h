@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The words that every part of the cluster uses. Plain data.
 #include <array>
@@ -69,7 +70,7 @@ struct WorkerDescriptor {
   bool operator==(const WorkerDescriptor&) const = default;
 };
 
-// What a worker says of itself many times a second.
+// What a worker says of itself many times per second.
 struct WorkerLoad {
   int64_t running = 0, waiting = 0;         // choices
   int64_t prefill_tokens = 0;               // of prompts, not yet computed

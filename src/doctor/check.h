@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A check is a pure function from facts to an outcome, and a row of a table that says what it means, what it
 // costs and how to mend it.
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +20,8 @@ enum class Verdict {
   kUnknown,        // it is here, but we may not or cannot read it
 };
 
+enum class Level { kInfo, kWarn, kFail };
+
 struct Evidence {
   std::string source, value;
 };
@@ -32,7 +36,8 @@ struct Outcome {
   std::string found;  // one sentence; the reason when not applicable or unknown
   std::vector<Evidence> evidence;
   std::vector<Subject> subjects;
-  double risk = -1;  // share of goodput at stake; below 0: the check's own estimate
+  double risk = -1;                           // share of goodput at stake; below 0: the check's own estimate
+  std::optional<Level> level = std::nullopt;  // of this case, where it differs from the check's
 };
 
 enum class Layer {
@@ -48,7 +53,6 @@ enum class Layer {
   kProfile,
   kMeasured
 };
-enum class Level { kInfo, kWarn, kFail };
 enum class FixKind {
   kCommand,   // shell commands, at once, until the next boot
   kBoot,      // the kernel's command line: counts after a reboot
@@ -83,6 +87,9 @@ Outcome note(std::string found);
 Outcome bad(std::string found, std::vector<Subject> subjects = {});
 Outcome not_applicable(std::string reason);
 Outcome unknown(std::string reason);
+// The outcome with a risk in proportion to what was found, at most 0.95.
+Outcome with_risk(Outcome outcome, double risk);
+Outcome with_level(Outcome outcome, Level level);
 // Bad when there are subjects: "FOUND: name (was), …"; otherwise good.
 Outcome bad_if_any(std::vector<Subject> subjects, const std::string& found, std::string otherwise);
 inline Outcome judge(bool is_good, std::string found) {
@@ -112,7 +119,7 @@ std::string shown(const T&) {
 // Calls body with the values when all are known, and adds them as evidence; otherwise the first unknown one
 // decides.
 template <class Body, class... T>
-Outcome given(Body body, const Value<T>&... values) {
+Outcome when_known(Body body, const Value<T>&... values) {
   Outcome missing;
   bool all_known = true;
   const auto look = [&](const auto& value) {
@@ -129,11 +136,18 @@ Outcome given(Body body, const Value<T>&... values) {
 
 // The tables, one a file.
 std::span<const Check> host_checks();
+std::span<const Check> memory_checks();
 std::span<const Check> kernel_checks();
+std::span<const Check> gpu_presence_checks();
+std::span<const Check> kernel_log_checks();
 std::span<const Check> gpu_checks();
 std::span<const Check> gpu_link_checks();
 std::span<const Check> network_checks();
+std::span<const Check> rdma_checks();
 std::span<const Check> storage_checks();
+std::span<const Check> link_checks();
+std::span<const Check> gpu_state_checks();
+std::span<const Check> limit_checks();
 std::span<const Check> container_checks();
 std::span<const Check> job_checks();
 std::span<const Check> nccl_checks();
@@ -144,5 +158,7 @@ std::span<const Check> engine_checks();
 std::span<const Check> profile_checks();
 std::span<const Check> counter_checks();
 std::span<const Check> measured_checks();
+std::span<const Check> site_checks();
+std::span<const Check> active_checks();
 
 }  // namespace cheetah::doctor

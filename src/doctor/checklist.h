@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The whole performance checklist: what checks answer, what a measurement answers, and what only a person
 // can.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every check can pass, fail and be not applicable: server.tree as it is, and changed by cases.txt.
 #include <gtest/gtest.h>
 

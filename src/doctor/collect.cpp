@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/collect.h"
 
 #include <functional>
@@ -85,14 +86,30 @@ struct FirstReading {
 
 FirstReading first_reading(const Source& source) { return {read_counters(source), read_uptime(source)}; }
 
-void read_counters_again(const std::shared_ptr<const Source>& source, const FirstReading& first,
-                         Collected& all) {
+void read_counters_again(
+    const std::shared_ptr<const Source>& source, const FirstReading& first, Collected& all) {
   const SecondLook second(source);
   CounterFacts& counters = all.facts.counters;
   counters.before = first.readings;
   counters.after = read_counters(second);
   counters.interval_s = std::max(0.0, read_uptime(second) - first.uptime);
   for (const auto& [path, text] : second.seen().texts()) all.snapshot.set(text);
+}
+
+// Every process that uses CUDA opens the device files of all GPUs; the driver's list says which it works on.
+void name_gpus_of_job(Facts& facts) {
+  std::vector<int> gpus;
+  for (const Gpu& gpu : facts.gpu.gpus.value_or({}))
+    for (const GpuProcess& process : gpu.processes())
+      if (std::to_string(process.pid) == facts.job->id) gpus.push_back(gpu.index);
+  if (!gpus.empty()) {
+    facts.job->gpus = {std::move(gpus), facts.gpu.gpus.source()};
+    return;
+  }
+  const auto& open = facts.job->gpus;
+  if (facts.gpu.count() > 1 && open && static_cast<int>(open->size()) == facts.gpu.count())
+    facts.job->gpus = Value<std::vector<int>>::absent(
+        facts.gpu.gpus.source(), "the driver lists no GPU for it, and it holds the files of all");
 }
 
 }  // namespace
@@ -112,15 +129,19 @@ Collected collect(std::shared_ptr<const Source> source, const Intent& intent, co
   Pending<StorageFacts> storage("storage", source, [intent](const Source& from) {
     return collect_storage(from, intent.data_path, intent.checkpoint_path);
   });
-  Pending<ContainerFacts> container("container", source, collect_container);
-  Pending<ProcessFacts> self("process", source,
-                             [](const Source& from) { return collect_process(from, "self"); });
+  Pending<ContainerFacts> container("container", source, [intent](const Source& from) {
+    return collect_container(from, intent.pid.empty() ? "self" : intent.pid);
+  });
+  Pending<ProcessFacts> self(
+      "process", source, [](const Source& from) { return collect_process(from, "self"); });
   Pending<ProcessFacts> job("job", source, [intent](const Source& from) {
     return intent.pid.empty() ? ProcessFacts{} : collect_process(from, intent.pid);
   });
   Pending<SoftwareFacts> software("software", source, [intent](const Source& from) {
     return collect_software(from, intent.pid, intent.binary, intent.config);
   });
+  Pending<SettingsFacts> settings("settings", source, collect_settings);
+  Pending<LogFacts> log("kernel log", source, collect_log);
   FirstReading first;
   counters.finish(deadline, all, first);
   host.finish(deadline, all, all.facts.host);
@@ -134,8 +155,14 @@ Collected collect(std::shared_ptr<const Source> source, const Intent& intent, co
   self.finish(deadline, all, all.facts.self);
   ProcessFacts job_facts;
   job.finish(deadline, all, job_facts);
-  if (!intent.pid.empty()) all.facts.job = std::move(job_facts);
+  if (!intent.pid.empty()) {
+    all.facts.job = std::move(job_facts);
+    name_gpus_of_job(all.facts);
+  }
   software.finish(deadline, all, all.facts.software);
+  log.finish(deadline, all, all.facts.log);
+  settings.finish(deadline, all, all.facts.settings);
+  all.facts.machine = describe_machine(all.facts);
   std::this_thread::sleep_until(begin + options.counter_interval);
   read_counters_again(source, first, all);
   return all;

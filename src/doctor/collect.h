@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Collects all facts once: every layer on its own thread, each with a time limit.
 #include <chrono>
@@ -20,7 +21,7 @@ struct Collected {
 
 // A layer that outlasts its limit is left out, with a line in facts.problems; its thread keeps `source`
 // alive.
-Collected collect(std::shared_ptr<const Source> source, const Intent& intent,
-                  const CollectOptions& options = {});
+Collected collect(
+    std::shared_ptr<const Source> source, const Intent& intent, const CollectOptions& options = {});
 
 }  // namespace cheetah::doctor

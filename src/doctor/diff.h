@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Snapshots of several hosts side by side: a cluster should agree on versions and settings.
 #include <string>

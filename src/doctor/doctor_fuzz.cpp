@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: MIT
 // Any bytes as a tree, as YAML, as metrics, as a trace or as a log: an answer or an Error, within limits.
 #include <cstdint>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "doctor/facts/options.h"
+#include "doctor/fixes/mend.h"
 #include "doctor/fixture.h"
 #include "doctor/report.h"
 
@@ -32,15 +35,18 @@ void examine_tree(const std::string& text) {
   Machine machine;
   load_plain(text, *machine.source);
   machine.intent = {.purpose = Purpose::kTrain,
-                    .multi_node = true,
-                    .pid = "1",
-                    .data_path = "/d",
-                    .checkpoint_path = "/c",
-                    .binary = "b",
-                    .config = "e"};
-  const Report report = examine(collect(machine.source, machine.intent,
-                                        {.layer_limit = std::chrono::seconds(20), .counter_interval = {}})
-                                    .facts);
+      .multi_node = true,
+      .pid = "1",
+      .data_path = "/d",
+      .checkpoint_path = "/c",
+      .binary = "b",
+      .config = "e"};
+  const Facts facts = collect(
+      machine.source, machine.intent, {.layer_limit = std::chrono::seconds(20), .counter_interval = {}})
+                          .facts;
+  const Report report =
+      examine(facts, {.layers = {}, .only = {}, .waived = {}, .read = machine.source.get()});
+  fix_plan(report);
   for (const Finding& finding : report.findings)
     if (finding.outcome.found.starts_with("the check failed")) __builtin_trap();
 }
@@ -51,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
   try {
-    switch (data[0] % 6) {
+    switch (data[0] % 9) {
       case 0:
         examine_tree(text);
         break;
@@ -68,6 +74,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         read_ncu_csv(text);
         read_log(text, "log");
         find_device_code(text);
+        break;
+      case 5:
+        log_events(text);
+        engine_settings(command_words(text));
+        keys_of_list(text);
+        ucx_allows_rdma(text);
+        break;
+      case 6:
+        parse_journal(text, "journal");
+        break;
+      case 7:
+        parse_expected(text, "profile");
         break;
       default:
         parse_snapshot(text, "snapshot");

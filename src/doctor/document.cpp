@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/document.h"
 
 #include <yaml-cpp/yaml.h>
@@ -97,15 +98,16 @@ const Document& Document::at(std::string_view path) const {
 }
 
 std::string Document::string_or(std::string fallback) const {
-  return kind == Kind::kScalar ? text : std::move(fallback);
+  if (kind == Kind::kScalar) return text;
+  return fallback;
 }
 
 std::optional<double> Document::number() const {
   return kind == Kind::kScalar ? to_number(text) : std::nullopt;
 }
 
-std::vector<Document> parse_documents(std::string_view text, const std::string& what,
-                                      const DocumentLimits& limits) {
+std::vector<Document> parse_documents(
+    std::string_view text, const std::string& what, const DocumentLimits& limits) {
   if (text.size() > limits.max_bytes)
     throw Error(format("{}: {} bytes; at most {} are read", what, text.size(), limits.max_bytes));
   check_nesting(text, what, limits.max_depth);

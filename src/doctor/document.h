@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // YAML or JSON as a tree of plain values, read within limits. YAML's aliases are expanded and counted, so
 // that a small file cannot become a large tree.
@@ -40,7 +41,7 @@ struct DocumentLimits {
 };
 
 // All documents of a YAML stream (JSON is YAML). Throws Error naming `what` and the line.
-std::vector<Document> parse_documents(std::string_view text, const std::string& what,
-                                      const DocumentLimits& limits = {});
+std::vector<Document> parse_documents(
+    std::string_view text, const std::string& what, const DocumentLimits& limits = {});
 
 }  // namespace cheetah::doctor

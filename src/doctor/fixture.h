@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Machines for the tests: tests/doctor/server.tree and what the lines of cases.txt do to it.
 #include <fstream>
@@ -27,8 +28,8 @@ inline std::string replace_all(std::string text, const std::string& from, const 
 }
 
 // "a{1-3}" and "x" with <1> -> a1, a2, a3, each with what its braces became filled in.
-inline std::vector<std::pair<std::string, std::string>> expanded(const std::string& path,
-                                                                 const std::string& text, int depth = 1) {
+inline std::vector<std::pair<std::string, std::string>> expanded(
+    const std::string& path, const std::string& text, int depth = 1) {
   const size_t open = path.find('{'), close = path.find('}');
   if (open == std::string::npos || close == std::string::npos) return {{path, text}};
   std::vector<std::string> values;
@@ -108,12 +109,12 @@ struct Machine {
     Machine machine;
     *machine.source = kServer;
     machine.intent = {.purpose = Purpose::kTrain,
-                      .multi_node = true,
-                      .pid = "4242",
-                      .data_path = "/data",
-                      .checkpoint_path = "/ckpt",
-                      .binary = "",
-                      .config = "etc/job.yaml"};
+        .multi_node = true,
+        .pid = "4242",
+        .data_path = "/data",
+        .checkpoint_path = "/ckpt",
+        .binary = "",
+        .config = "etc/job.yaml"};
     return machine;
   }
   Facts facts() const;
@@ -140,11 +141,11 @@ inline Facts Machine::facts() const {
   if (text("pod.yaml").ok()) facts.pod = read_pods(text("pod.yaml").text, "pod.yaml");
   if (text("metrics.txt").ok()) {
     facts.engine = EngineFacts{.now = Metrics::parse(text("metrics.txt").text),
-                               .before = {},
-                               .interval_s = 10,
-                               .source = "metrics.txt",
-                               .slo_ttft_s = 1,
-                               .slo_itl_s = 0.05};
+        .before = {},
+        .interval_s = 10,
+        .source = "metrics.txt",
+        .slo_ttft_s = 1,
+        .slo_itl_s = 0.05};
     if (text("metrics0.txt").ok()) facts.engine->before = Metrics::parse(text("metrics0.txt").text);
   }
   facts.profile = text("run.log").ok() ? read_log(text("run.log").text, "run.log") : ProfileFacts{};
@@ -156,6 +157,10 @@ inline Facts Machine::facts() const {
   }
   if (text("counters.csv").ok())
     facts.profile->counters = {read_ncu_csv(text("counters.csv").text), "counters.csv"};
+  if (text("expect.yaml").ok()) facts.expected = parse_expected(text("expect.yaml").text, "expect.yaml");
+  for (const auto& [name, value] : fields_of(text("before.txt").text, '='))
+    if (const auto number = to_number(value)) facts.measured_before[name] = *number;
+  if (text("trends.txt").ok()) facts.trends = parse_trends(text("trends.txt").text);
   if (text("measured.txt").ok()) facts.measured = parse_measured(text("measured.txt").text);
   return facts;
 }
@@ -206,6 +211,8 @@ inline bool apply(const std::string& operation, Machine& machine) {
   MemorySource& source = *machine.source;
   if (verb == "same") return true;
   if (verb == "set") return source.set(path, file_text(unescaped(rest))), true;
+  if (verb == "add")
+    return source.set(path, source.read(path, kMaxFileBytes).text + unescaped(rest) + "\n"), true;
   if (verb == "link") return source.set_link(path, rest), true;
   if (verb == "cut") return source.remove(path), true;
   if (verb == "drop") {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The parsers of files that strangers wrote: YAML, Prometheus text, traces, counters, fat binaries.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -22,8 +23,8 @@ TEST(Document, YamlAndJsonBecomeOneTree) {
 }
 
 TEST(Document, AStreamEndsWhateverItHolds) {
-  for (const char* text : {",", "]", "}", ":", "? ", "...", "---", "---\n---\n---", "\n\n", "&a", "!",
-                           "a: b\n--- \nc: d\n...\n"})
+  for (const char* text :
+      {",", "]", "}", ":", "? ", "...", "---", "---\n---\n---", "\n\n", "&a", "!", "a: b\n--- \nc: d\n...\n"})
     try {
       EXPECT_LE(parse_documents(text, "x.yaml").size(), 3u) << text;
     } catch (const Error&) {
@@ -52,16 +53,18 @@ TEST(Pods, EveryKindThatStartsAPodIsFound) {
   };
   EXPECT_EQ(one("kind: Pod\nspec: {containers: [{name: a}]}"), 1u);
   EXPECT_EQ(one("kind: Job\nspec: {template: {spec: {containers: [{name: a}, {name: b}]}}}"), 2u);
-  EXPECT_EQ(one("kind: CronJob\nspec: {jobTemplate: {spec: {template: {spec: {containers: [{name: a}]}}}}}"),
-            1u);
+  EXPECT_EQ(
+      one("kind: CronJob\nspec: {jobTemplate: {spec: {template: {spec: {containers: [{name: a}]}}}}}"), 1u);
   EXPECT_EQ(one("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 4, template: {spec: "
                 "{containers: [{name: a}]}}}}}"),
-            1u);
+      1u);
   EXPECT_EQ(one("kind: List\nitems: [{kind: Pod, spec: {containers: [{name: a}]}}]"), 1u);
   EXPECT_THROW(read_pods("kind: Service", "x.yaml"), Error);
-  EXPECT_EQ(*parse_cpus("15500m"), 15.5);
-  EXPECT_EQ(*parse_memory("2Gi"), 2147483648.0);
-  EXPECT_FALSE(parse_memory("lots"));
+  EXPECT_EQ(*parse_quantity("15500m"), 15.5);
+  EXPECT_EQ(*parse_quantity("32000m"), *parse_quantity("32"));
+  EXPECT_EQ(*parse_quantity("1e3"), 1000);
+  EXPECT_EQ(*parse_quantity("2Gi"), 2147483648.0);
+  EXPECT_FALSE(parse_quantity("lots"));
 }
 
 TEST(Metrics, LinesAreReadAndBrokenOnesSkipped) {
@@ -145,9 +148,8 @@ TEST(Profile, ANsightSystemsExportGivesTheSameNumbersAsItsTrace) {
 TEST(Profile, FilesThatAreNoProfileAreRefused) {
   const std::string path =
       std::filesystem::temp_directory_path() / ("doctor-" + std::to_string(getpid()) + ".txt");
-  for (const std::string& text :
-       {std::string("hello"), std::string("{\"a\": 1}"),
-        std::string("SQLite format 3\0 and then nothing", 33), std::string("{"), std::string()}) {
+  for (const std::string& text : {std::string("hello"), std::string("{\"a\": 1}"),
+           std::string("SQLite format 3\0 and then nothing", 33), std::string("{"), std::string()}) {
     std::ofstream(path, std::ios::binary) << text;
     EXPECT_THROW(read_profile(path), Error) << text;
   }
@@ -184,8 +186,7 @@ TEST(Inputs, AnyBytesAreReadOrRefused) {
     parse_mounts(bytes);
     gpu_text_from_csv("name, memory.total [MiB]\n" + bytes);
     for (const auto& parse : std::vector<std::function<void()>>{[&] { parse_documents(bytes, "x"); },
-                                                                [&] { read_chrome_trace(bytes, "x"); },
-                                                                [&] { parse_snapshot(bytes, "x"); }}) {
+             [&] { read_chrome_trace(bytes, "x"); }, [&] { parse_snapshot(bytes, "x"); }}) {
       try {
         parse();
       } catch (const Error&) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Small measurements of a machine, each bounded in time, space and traffic. Loopback alone; one file in a
 // folder of the caller's choice, removed at the end.
@@ -21,6 +22,7 @@ class Results {
  public:
   void add(const std::string& name, double value);
   void skip(const std::string& name, const std::string& why);
+  void append(const Results& other) { text_ += other.text_; }
   const std::string& text() const { return text_; }
 
  private:
@@ -28,7 +30,7 @@ class Results {
 };
 
 void measure_memory(const CpuFacts& cpu,
-                    Results& results);  // bandwidth and latency a node, gain of huge pages
+    Results& results);  // bandwidth and latency a node, gain of huge pages
 void measure_cores(const CpuFacts& cpu, Results& results);  // core to core, jitter, wake-up
 void measure_disk(const MeasureOptions& options, Results& results);
 void measure_loopback(Results& results);
@@ -36,7 +38,7 @@ void measure_gpus(const MeasureOptions& options, Results& results);
 
 // All of them; `progress` hears what comes next.
 std::string measure_all(const CpuFacts& cpu, const MeasureOptions& options,
-                        const std::function<void(const std::string&)>& progress);
+    const std::function<void(const std::string&)>& progress);
 
 // The results for a person: aligned, each with its unit.
 std::string results_table(const MeasuredFacts& measured);

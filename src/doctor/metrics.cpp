@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/metrics.h"
 
 #include <optional>
@@ -12,8 +13,8 @@ constexpr size_t kMaxSeries = 100'000;
 constexpr size_t kMaxLabels = 32;
 
 // name="value",… up to the closing brace; the place after it, or nullopt when malformed.
-std::optional<size_t> parse_labels(std::string_view line, size_t at,
-                                   std::map<std::string, std::string>& labels) {
+std::optional<size_t> parse_labels(
+    std::string_view line, size_t at, std::map<std::string, std::string>& labels) {
   while (at < line.size() && line[at] != '}') {
     const size_t equals = line.find('=', at);
     if (equals == std::string_view::npos || equals + 1 >= line.size() || line[equals + 1] != '"')

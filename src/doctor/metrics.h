@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Prometheus' text format, read within limits. Unknown or broken lines are skipped: engines differ.
 #include <map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/probes.h"
 
 #include <arpa/inet.h>
@@ -18,6 +19,7 @@
 #include "base/format.h"
 #include "base/run_tool.h"
 #include "doctor/facts/gpu.h"
+#include "doctor/probes_ethtool.h"
 #include "doctor/text.h"
 
 namespace cheetah::doctor {
@@ -107,7 +109,7 @@ Text space(const std::string& path) {
   if (statvfs(("/" + path).c_str(), &info) != 0) return missing(std::strerror(errno));
   const double block = static_cast<double>(info.f_frsize);
   return found(format("{} {} {} {}", block * static_cast<double>(info.f_blocks),
-                      block * static_cast<double>(info.f_bavail), info.f_files, info.f_favail));
+      block * static_cast<double>(info.f_bavail), info.f_files, info.f_favail));
 }
 
 // Sizes and names of a folder's files, two levels deep, at most 20,000 and at most half a second.
@@ -137,53 +139,25 @@ Text files(const std::string& path) {
 // Used where NVML fails.
 Text nvidia_smi(const std::string&) {
   if (access("/dev/nvidiactl", F_OK) != 0) return missing("there is no NVIDIA driver");
-  const ToolResult told = run_tool(
-      {"nvidia-smi",
-       "--query-gpu=driver_version,name,pci.bus_id,vbios_version,persistence_mode,ecc.mode.current,ecc.mode."
-       "pending,"
-       "ecc.errors.uncorrected.volatile.total,mig.mode.current,mig.mode.pending,clocks.sm,clocks.max.sm,"
-       "clocks_throttle_reasons.active,power.draw,power.limit,power.default_limit,temperature.gpu,"
-       "pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max,memory.total,"
-       "memory.used,utilization.gpu,compute_cap",
-       "--format=csv"});
+  const ToolResult told = run_tool({"nvidia-smi",
+      "--query-gpu=driver_version,name,pci.bus_id,vbios_version,persistence_mode,ecc.mode.current,ecc.mode."
+      "pending,"
+      "ecc.errors.uncorrected.volatile.total,mig.mode.current,mig.mode.pending,clocks.sm,clocks.max.sm,"
+      "clocks_throttle_reasons.active,power.draw,power.limit,power.default_limit,temperature.gpu,"
+      "pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max,memory.total,"
+      "memory.used,utilization.gpu,compute_cap,compute_mode",
+      "--format=csv"});
   return contains(told.output, "driver_version") ? found(told.output) : missing("nvidia-smi gave no table");
 }
 
 }  // namespace
 
 bool concerns_performance(std::string_view variable) {
-  for (const char* prefix : {"CUDA_",
-                             "NCCL_",
-                             "OMP_",
-                             "UCX_",
-                             "MKL_",
-                             "OPENBLAS_",
-                             "TORCH_",
-                             "PYTORCH_",
-                             "TF_FORCE",
-                             "XLA_",
-                             "VLLM_",
-                             "SGLANG_",
-                             "CUBLAS_",
-                             "CUDNN_",
-                             "NVSHMEM_",
-                             "GLOO_",
-                             "KMP_",
-                             "GOMP_",
-                             "MALLOC_",
-                             "TCMALLOC_",
-                             "LD_PRELOAD",
-                             "WORLD_SIZE",
-                             "LOCAL_WORLD_SIZE",
-                             "RANK",
-                             "LOCAL_RANK",
-                             "NVIDIA_VISIBLE",
-                             "NVIDIA_DRIVER",
-                             "ASAN_OPTIONS",
-                             "SLURM_NTASKS",
-                             "JAX_PLATFORM",
-                             "TRTLLM_",
-                             "CHEETAH_THREADS"})
+  for (const char* prefix :
+      {"CUDA_", "NCCL_", "OMP_", "UCX_", "MKL_", "OPENBLAS_", "TORCH_", "PYTORCH_", "TF_FORCE", "XLA_",
+          "VLLM_", "SGLANG_", "CUBLAS_", "CUDNN_", "NVSHMEM_", "GLOO_", "KMP_", "GOMP_", "MALLOC_",
+          "TCMALLOC_", "LD_PRELOAD", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "RANK", "LOCAL_RANK", "NVIDIA_VISIBLE",
+          "NVIDIA_DRIVER", "ASAN_OPTIONS", "SLURM_NTASKS", "JAX_PLATFORM", "TRTLLM_", "CHEETAH_THREADS"})
     if (starts_with(variable, prefix)) return !contains(variable, "TOKEN") && !contains(variable, "KEY");
   return false;
 }
@@ -199,6 +173,7 @@ Probes live_probes(const ProbeOptions& options) {
       {"addresses", addresses},
       {"environ", [own = options.environment](const std::string& pid) { return environment_of(pid, own); }},
       {"space", space},
+      {"ethtool", ethtool_counters},
       {"files", files},
   };
 }

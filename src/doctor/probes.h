@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What no file of a live machine holds: the answers to "cheetah/NAME" (doctor/source.h). All of them only
 // read.
@@ -12,7 +13,7 @@ struct ProbeOptions {
   std::string environment;  // ours, one NAME=value a line; the caller passes what concerns us
 };
 
-// nvml, nvidia-smi.csv, dmesg, user, clock, devices, addresses, environ/PID, space/PATH, files/PATH.
+// nvml, nvidia-smi.csv, dmesg, user, clock, devices, addresses, environ/PID, space/PATH, files/PATH, ethtool/NIC.
 Probes live_probes(const ProbeOptions& options);
 
 // Whether a variable concerns performance; others (they may be secrets) are never kept.

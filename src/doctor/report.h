@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What the checks found, put in order and written down.
 #include <string>
 #include <vector>
 
 #include "doctor/check.h"
+#include "doctor/fixes/fix.h"
 
 namespace cheetah::doctor {
 
@@ -15,6 +17,7 @@ struct Finding {
   Outcome outcome;
   Status status = Status::kPass;
   double risk = 0;  // share of goodput at stake; 0 unless it fails or warns
+  Fix fix;          // of a bad outcome
 };
 
 struct Report {
@@ -32,11 +35,13 @@ struct ExamineOptions {
   std::vector<Layer> layers = {};
   std::vector<std::string> only = {};
   std::vector<std::string> waived = {};
+  // What was read from the machine: without it no step can be undone, so fixes are sentences alone.
+  const Source* read = nullptr;
 };
 Report examine(const Facts& facts, const ExamineOptions& options = {});
 
 // One check over the facts; an exception in it becomes "unknown".
-Finding examine_one(const Check& check, const Facts& facts);
+Finding examine_one(const Check& check, const Facts& facts, const Source* read = nullptr);
 
 struct TextOptions {
   bool verbose = false;  // passed and not applicable checks too
@@ -45,11 +50,10 @@ struct TextOptions {
 std::string report_text(const Report& report, const TextOptions& options);
 std::string report_markdown(const Report& report);
 std::string report_json(const Report& report);
-std::string report_sarif(const Report& report);
+// `version`: of this program.
+std::string report_sarif(const Report& report, const std::string& version);
 
-// A shell script that applies and undoes the fixes that are commands; the others as comments.
+// A shell script that applies, makes last and undoes the fixes that have steps; the others as comments.
 std::string fix_plan(const Report& report);
-// The commands of one finding with subjects filled in; a subject that is no plain word is left out.
-std::vector<std::string> commands_of(std::string_view pattern, const Outcome& outcome);
 
 }  // namespace cheetah::doctor

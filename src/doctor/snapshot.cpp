@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/snapshot.h"
 
 #include "base/error.h"
@@ -43,18 +44,14 @@ std::string snapshot_json(const MemorySource& seen, const Intent& intent) {
     if (text.ok())
       texts[path] = text.text;
     else
-      texts[path] = {{"absent", text.absence == Absence::kMissing ? "missing" : "unreadable"},
-                     {"reason", text.reason}};
+      texts[path] = {
+          {"absent", text.absence == Absence::kMissing ? "missing" : "unreadable"}, {"reason", text.reason}};
   }
   for (const auto& [path, target] : seen.links()) links[path] = target;
   for (const auto& [path, names] : seen.lists()) lists[path] = names;
-  const Json about = {{"purpose", name_of(intent.purpose)},
-                      {"multi_node", intent.multi_node},
-                      {"pid", intent.pid},
-                      {"data_path", intent.data_path},
-                      {"checkpoint_path", intent.checkpoint_path},
-                      {"binary", intent.binary},
-                      {"config", intent.config}};
+  const Json about = {{"purpose", name_of(intent.purpose)}, {"multi_node", intent.multi_node},
+      {"pid", intent.pid}, {"data_path", intent.data_path}, {"checkpoint_path", intent.checkpoint_path},
+      {"binary", intent.binary}, {"config", intent.config}};
   return dump_json(
              {{"schema", kSchema}, {"intent", about}, {"texts", texts}, {"links", links}, {"lists", lists}}) +
          "\n";

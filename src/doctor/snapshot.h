@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // All that was read from a machine, as one JSON file: to examine it elsewhere, again, or beside others.
 #include <memory>

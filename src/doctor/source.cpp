@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/source.h"
 
 #include <dirent.h>
@@ -13,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/unique_fd.h"
 
 namespace cheetah::doctor {
 namespace {
@@ -26,25 +28,6 @@ Text absent(const std::string& path, int error) {
   if (error == ELOOP || error == EXDEV) reason = "its links run in a circle or out of the root";
   return {path, "", missing ? Absence::kMissing : Absence::kUnreadable, std::move(reason)};
 }
-
-class OwnedFd {
- public:
-  explicit OwnedFd(int fd) : fd_(fd) {}
-  ~OwnedFd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  OwnedFd(const OwnedFd&) = delete;
-  OwnedFd& operator=(const OwnedFd&) = delete;
-  int get() const { return fd_; }
-  int release() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-
- private:
-  int fd_;
-};
 
 bool has_parent_step(const std::string& path) { return ("/" + path + "/").find("/../") != std::string::npos; }
 
@@ -125,13 +108,13 @@ Text FolderSource::read(const std::string& path, int64_t limit) const {
       return answer;
     }
   }
-  const OwnedFd fd(open_inside(path, O_RDONLY));
+  const UniqueFd fd(open_inside(path, O_RDONLY));
   if (fd.get() < 0) return absent(path, errno);
   return read_open(fd.get(), path, limit);
 }
 
 std::vector<std::string> FolderSource::list(const std::string& path) const {
-  OwnedFd fd(open_inside(path, O_RDONLY | O_DIRECTORY));
+  UniqueFd fd(open_inside(path, O_RDONLY | O_DIRECTORY));
   if (fd.get() < 0) return {};
   DIR* folder = fdopendir(fd.get());
   if (folder == nullptr) return {};
@@ -152,7 +135,7 @@ std::string FolderSource::link(const std::string& path) const {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash);
   const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
-  const OwnedFd fd(open_inside(folder, O_RDONLY | O_DIRECTORY));
+  const UniqueFd fd(open_inside(folder, O_RDONLY | O_DIRECTORY));
   if (fd.get() < 0) return "";
   char target[4096];
   const ssize_t length = readlinkat(fd.get(), name.c_str(), target, sizeof target);

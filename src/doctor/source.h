@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Where facts come from: the files of a machine, alive or captured. A path is relative to the root and has no
 // leading slash. What no file holds (NVML, the kernel log, free space) is offered under "cheetah/", so that a

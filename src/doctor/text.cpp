@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/text.h"
 
 #include <algorithm>
@@ -76,6 +77,7 @@ Value<std::string> read_line(const Source& source, const std::string& path) {
   const Text text = source.read(path, kMaxLine);
   if (!text.ok()) return Value<std::string>::absent(text);
   const std::string_view all = text.text;
+  if (trimmed(all).empty()) return Value<std::string>::unreadable(path, "it is empty");
   return {printable(trimmed(all.substr(0, all.find('\n'))), kMaxLine), path};
 }
 
@@ -100,6 +102,7 @@ Value<double> read_number(const Source& source, const std::string& path) {
 Value<std::string> read_chosen(const Source& source, const std::string& path) {
   const Text text = source.read(path, kMaxLine);
   if (!text.ok()) return Value<std::string>::absent(text);
+  if (trimmed(text.text).empty()) return Value<std::string>::unreadable(path, "it is empty");
   return {printable(chosen(text.text)), path};
 }
 
@@ -138,21 +141,6 @@ int compare_versions(std::string_view a, std::string_view b) {
     if (left != right) return left < right ? -1 : 1;
   }
   return 0;
-}
-
-int edit_distance(std::string_view a, std::string_view b) {
-  std::vector<int> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    int diagonal = row[0];
-    row[0] = static_cast<int>(i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const int above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1] ? 1 : 0)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
 }
 
 }  // namespace cheetah::doctor

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Reading the small text formats of /proc and /sys: nothing here throws, whatever the bytes.
 #include <cstdint>
@@ -31,13 +32,10 @@ Value<int64_t> read_integer(const Source& source, const std::string& path);
 Value<double> read_number(const Source& source, const std::string& path);
 Value<std::string> read_chosen(const Source& source, const std::string& path);
 Value<std::vector<int>> read_cpus(const Source& source, const std::string& path);
-Value<Fields> read_fields(const Source& source, const std::string& path, char separator,
-                          int64_t limit = kMaxFileBytes);
+Value<Fields> read_fields(
+    const Source& source, const std::string& path, char separator, int64_t limit = kMaxFileBytes);
 
 // 0 when the versions are equal, below 0 when a is older: "5.15.0-91" against "5.4".
 int compare_versions(std::string_view a, std::string_view b);
-
-// How far apart two names are, in single edits; for "did you mean".
-int edit_distance(std::string_view a, std::string_view b);
 
 }  // namespace cheetah::doctor

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One fact: a value with the path it was read from, or the reason why there is none.
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // For tests: an engine core on a runner that takes two steps at once.
 #include <memory>

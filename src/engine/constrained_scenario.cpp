@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/constrained_scenario.h"
 
 #include <chrono>
@@ -55,11 +56,11 @@ class ConstrainedRun {
     collect(generations_.size());
     const EngineStats after = engine_.stats();
     ConstrainedResult result{.generations = plan_.generations,
-                             .num_schemas = std::ssize(programs_),
-                             .tokens = tokens_,
-                             .first_failure = {},
-                             .step_seconds = after.step_seconds - before.step_seconds,
-                             .mask_seconds = after.mask_seconds - before.mask_seconds};
+        .num_schemas = std::ssize(programs_),
+        .tokens = tokens_,
+        .first_failure = {},
+        .step_seconds = after.step_seconds - before.step_seconds,
+        .mask_seconds = after.mask_seconds - before.mask_seconds};
     for (size_t i = 0; i < generations_.size(); ++i) {
       const std::string failure = check(i);
       result.valid += failure.empty();
@@ -139,12 +140,9 @@ class ConstrainedRun {
 
 // Every way of a schema that models are asked for, each with an end in sight: a random text must come to it.
 const std::vector<std::string>& constrained_schemas() {
-  static const std::vector<std::string> schemas = {
-      R"({"type":"boolean"})",
-      R"({"enum":["red","green","blue",null,7]})",
-      R"({"type":"integer","minimum":-40,"maximum":1200})",
-      R"({"type":"string","maxLength":24})",
-      R"({"type":"string","pattern":"^[A-Z]{2}-[0-9]{4}$"})",
+  static const std::vector<std::string> schemas = {R"({"type":"boolean"})",
+      R"({"enum":["red","green","blue",null,7]})", R"({"type":"integer","minimum":-40,"maximum":1200})",
+      R"({"type":"string","maxLength":24})", R"({"type":"string","pattern":"^[A-Z]{2}-[0-9]{4}$"})",
       R"({"type":"array","items":{"type":"integer","minimum":0,"maximum":99},"minItems":2,"maxItems":5})",
       R"({"type":"object","properties":{"name":{"type":"string","maxLength":20},
           "age":{"type":"integer","minimum":0,"maximum":130}},"required":["name","age"],"additionalProperties":false})",

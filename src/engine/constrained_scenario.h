@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Random generations under JSON schemas: are all of them valid, and what do the masks cost?
 #include <cstdint>

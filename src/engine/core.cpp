@@ -1,91 +1,98 @@
+// SPDX-License-Identifier: MIT
 #include "engine/core.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/error.h"
+#include "base/format.h"
+#include "engine/crash_bundle.h"
 #include "engine/kv/chain_hash.h"
+#include "kernels/attention/scaled_row.h"
 #include "model/cuda/cuda_runner.h"
 
 namespace cheetah {
 namespace {
 
-double seconds_between(EngineTime from, EngineTime to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
-SchedulerConfig scheduling_of(const MemoryPlan& plan) {
-  const EngineConfig& config = plan.config;
-  return {.policy = config.policy,
-          .preemption = config.preemption,
-          .max_sequences = config.max_sequences,
-          .max_batch_tokens = config.max_batch_tokens,
-          .page_tokens = config.page_tokens,
-          .full_groups = plan.layout.num_full_groups(),
-          .window_groups = plan.layout.num_window_groups(),
-          .step_target_s = config.step_target_ms / 1000};
-}
+// When nothing can run although something waits, the engine looks again after this long.
+constexpr auto kRetry = std::chrono::milliseconds(1);
+// When all requests are paused only a deadline can come up, and a resumed one wakes the engine.
+constexpr auto kPausedRetry = std::chrono::milliseconds(20);
+// Launches that fail in a row, with no step done in between, before the engine gives up: no request succeeds.
+constexpr int64_t kMostFailed = 8;
 
 }  // namespace
 
-std::unique_ptr<Runner> make_engine_runner(const Model& model, const EngineConfig& config,
-                                           ThreadPool& threads) {
+std::unique_ptr<Runner> make_engine_runner(
+    const Model& model, const EngineConfig& config, ThreadPool& threads) {
   if (config.device == DeviceKind::kCuda) return make_cuda_runner(model, config.precision);
   return std::make_unique<CpuRunner>(model, CpuContext{threads, config.precision});
 }
 
-EngineCore::EngineCore(std::shared_ptr<const Model> model, const MemoryPlan& plan, EngineTime now,
-                       const RunnerFactory& make_runner)
+EngineCore::EngineCore(std::shared_ptr<const Model> model, const MemoryPlan& plan, const TimeSource& time,
+    LogSink& log, const RunnerFactory& make_runner)
     : model_(std::move(model)),
       config_(plan.config),
-      scheduling_(scheduling_of(plan)),
-      start_(now),
       threads_({.num_threads = config_.threads}),
       runner_(make_runner(*model_, config_, threads_)),
-      layout_(plan.layout),
       kv_(runner_->make_kv_pool({.dtype = config_.kv_dtype,
-                                 .num_pages = plan.num_pages,
-                                 .page_tokens = config_.page_tokens,
-                                 .layout = layout_})),
-      bytes_(kv_),
-      pool_(plan.num_pages, config_.page_tokens),
-      cache_(pool_, plan.layout.windows),
-      flights_(static_cast<size_t>(runner_->max_steps_in_flight())) {
+          .num_pages = plan.num_pages,
+          .page_tokens = config_.page_tokens,
+          .layout = plan.layout})),
+      pages_({.traits = model_->traits(),
+                 .layout = plan.layout,
+                 .num_pages = plan.num_pages,
+                 .page_tokens = config_.page_tokens,
+                 .prefix_cache = config_.prefix_cache},
+          kv_),
+      record_(config_, pages_.pool(), time.now()),
+      watch_(pages_.cache()),
+      exports_(pages_),
+      imports_(pages_, config_, model_->traits().vocab),
+      requests_(*model_, config_, plan.layout.windows.size(), record_.start()),
+      flights_(*runner_, kv_, pages_.pool()),
+      finisher_({.traits = model_->traits(),
+          .config = config_,
+          .requests = requests_,
+          .pages = pages_,
+          .flights = flights_,
+          .exports = exports_,
+          .imports = imports_,
+          .outbox = outbox_,
+          .record = record_}),
+      planner_({.traits = model_->traits(),
+          .config = config_,
+          .requests = requests_,
+          .pages = pages_,
+          .exports = exports_}),
+      steps_({.traits = model_->traits(),
+          .flights = flights_,
+          .pages = pages_,
+          .exports = exports_,
+          .requests = requests_,
+          .planner = planner_,
+          .finisher = finisher_,
+          .record = record_,
+          .time = time,
+          .log = log}) {
   config_.threads = threads_.num_threads();
-  start_counters();
 }
 
 EngineCore::~EngineCore() {
-  drop_flights();
-  for (Sequence* sequence : running_) {
-    withdraw_promise(*sequence);
-    release_pages(*sequence);
-  }
-}
-
-// What was learned of the steps' times stays.
-void EngineCore::start_counters() {
-  EngineStats fresh;
-  fresh.prefill_us_per_token = stats_.prefill_us_per_token;
-  fresh.decode_step_us = stats_.decode_step_us;
-  stats_ = std::move(fresh);
-  for (Histogram* histogram : {&stats_.ttft_s, &stats_.itl_s, &stats_.tpot_s, &stats_.e2e_s, &stats_.queue_s,
-                               &stats_.prefill_s, &stats_.decode_s})
-    *histogram = Histogram(latency_bounds());
-  stats_.step_tokens = Histogram(token_bounds(config_.max_batch_tokens));
-  stats_.prompt_lengths = stats_.output_lengths = Histogram(token_bounds(config_.max_context));
+  flights_.drop();
+  for (Sequence* sequence : requests_.running()) pages_.abandon(*sequence);
 }
 
 void EngineCore::reset_counters() {
-  start_counters();
-  cache_.evict(pool_.num_pages());
+  record_.reset();
+  pages_.empty_cache();
 }
 
 std::optional<RequestError> EngineCore::refusal(const GenerationRequest& request) const {
+  if (fault_) return has_failed();
   if (refuses_) return is_draining();
   if (requests_.contains(request.id))
     return RequestError{ErrorKind::kBadRequest, "a request with this id is already running"};
-  if (const auto error = refusal_of(request, config_, model_->traits())) return error;
+  if (auto error = refusal_of(request, config_, model_->traits())) return error;
   if (num_waiting() >= config_.max_queue) return queue_is_full(num_waiting());
   return std::nullopt;
 }
@@ -97,206 +104,218 @@ void EngineCore::submit(GenerationRequest request, EventSink sink, EngineTime no
   state->times.arrived = now;
   if (const auto error = refusal(state->request)) {
     note_refused(state->request.id, now);
-    outbox_.push_back({state.get(), refusal_event(state->request, *error, now)});
+    outbox_.send(*state, refusal_event(state->request, *error, now));
     state->num_finished = state->request.best_of;
-    finished_.push_back(std::move(state));
-    return;
+    return outbox_.keep(std::move(state));
   }
-  RequestState& added = *requests_.emplace(state->request.id, std::move(state)).first->second;
+  RequestState& added = requests_.add(std::move(state));
   try {
-    add_request(added, now);
-    forget_finished();
+    start(added, now);
   } catch (const std::exception& error) {
-    fail(added, error);
-    forget_finished();
+    finisher_.fail(added, error, now);
   }
+  finisher_.sweep();
 }
 
-void EngineCore::add_request(RequestState& state, EngineTime now) {
+void EngineCore::start(RequestState& state, EngineTime now) {
   GenerationRequest& request = state.request;
   request.best_of = state.embeds() ? 1 : std::max(request.best_of, request.n);
   if (state.embeds()) request.n = 1;
-  state.number = ++num_requests_;
   for (const bool is_long : {false, true}) state.salts[is_long] = prefix_salt(request.cache_salt, is_long);
   if (!request.ignore_eos || request.grammar) state.end_ids = model_->traits().eos_ids;
   state.end_ids.insert(state.end_ids.end(), request.stop_ids.begin(), request.stop_ids.end());
-  stats_.prompt_lengths.observe(static_cast<double>(state.num_prompt()));
-  start_sequence(state, 0);
-  note(DecisionKind::kArrived, *state.choices.front(), now);
-  if (request.resume.empty()) return enqueue(*state.choices.front());
-  resume(state, now);
+  record_.observe_arrival(state);
+  requests_.start_choice(state);
+  record_.note(DecisionKind::kArrived, *state.choices.front(), now);
+  if (request.resume.empty()) return requests_.enqueue(*state.choices.front());
+  finisher_.resume(state, now);
 }
 
 void EngineCore::note_refused(RequestId id, EngineTime now) {
   if (!requests_.contains(id)) {
-    unpin(id);
-    end_exports(id, "the request was refused");
+    imports_.unpin(id);
+    exports_.end(id, "the request was refused");
   }
-  ++stats_.finished_error;
-  log_.add({.kind = DecisionKind::kRefused,
-            .step = stats_.steps,
-            .time_s = seconds_between(start_, now),
-            .request = id,
-            .free_pages = pool_.num_free()});
-}
-
-void EngineCore::start_sequence(RequestState& request, int choice) {
-  auto sequence = std::make_unique<Sequence>(request, choice);
-  sequence->lists.resize(layout_.windows.size());
-  const GenerationRequest& wanted = request.request;
-  const int64_t work = request.num_prompt() + (request.embeds() ? 0 : wanted.max_tokens * wanted.best_of);
-  sequence->rank = make_rank(wanted.priority, seconds_between(start_, request.times.arrived),
-                             config_.ageing_s, work, request.number * 1024 + static_cast<uint64_t>(choice));
-  if (wanted.grammar) sequence->grammar.emplace(grammars_.start(wanted.grammar));
-  if (model_->tokenizer()) sequence->decoder.emplace(*model_->tokenizer(), wanted.skip_special);
-  sequence->event.request = wanted.id;
-  sequence->event.choice = choice;
-  request.choices.push_back(std::move(sequence));
-}
-
-void EngineCore::enqueue(Sequence& sequence) {
-  sequence.status = SequenceStatus::kWaiting;
-  waiting_.insert(std::ranges::upper_bound(waiting_, sequence.rank, {}, &Sequence::rank), &sequence);
+  record_.note_refused(id, now);
 }
 
 void EngineCore::cancel(RequestId id, EngineTime now) {
-  const auto found = requests_.find(id);
-  if (found == requests_.end()) return;
-  finish_request(*found->second, FinishReason::kCancelled, now);
-  forget_finished();
+  RequestState* const request = requests_.find(id);
+  if (!request) return;
+  finisher_.finish_request(*request, FinishReason::kCancelled, now);
+  finisher_.sweep();
 }
 
 void EngineCore::pause(RequestId id, bool paused, EngineTime now) {
-  const auto found = requests_.find(id);
-  if (found == requests_.end() || found->second->paused == paused) return;
-  found->second->paused = paused;
-  note(paused ? DecisionKind::kPaused : DecisionKind::kResumed, *found->second->choices.front(), now);
+  RequestState* const request = requests_.find(id);
+  if (!request || std::exchange(request->paused, paused) == paused) return;
+  record_.note(paused ? DecisionKind::kPaused : DecisionKind::kResumed, *request->choices.front(), now);
 }
 
 void EngineCore::finish_all(FinishReason reason, EngineTime now, const RequestError& error) {
-  for (auto& [id, request] : requests_) finish_request(*request, reason, now, error);
-  forget_finished();
+  finisher_.finish_all(reason, now, error);
 }
 
-void EngineCore::expire(EngineTime now) {
-  for (auto& [id, request] : requests_)
-    if (request->request.deadline && *request->request.deadline <= now)
-      finish_request(*request, FinishReason::kDeadline, now);
-  forget_finished();
-}
-
-void EngineCore::forget_finished() {
-  if (!any_finished_) return;
-  any_finished_ = false;
-  const auto is_done = [](const Sequence* s) { return s->status == SequenceStatus::kDone; };
-  std::erase_if(running_, is_done);
-  std::erase_if(waiting_, is_done);
-  last_held_ = nullptr;
-  for (auto at = requests_.begin(); at != requests_.end();) {
-    const bool is_last = at->second->num_finished == at->second->request.best_of;
-    if (is_last) {
-      unpin(at->first);
-      end_exports(at->first, "the request ended before its prompt was computed");
-      finished_.push_back(std::move(at->second));
-    }
-    at = is_last ? requests_.erase(at) : std::next(at);
+EngineCore::StepResult EngineCore::step(EngineTime now) {
+  if (fault_) return {};
+  try {
+    finisher_.expire(now);
+    if (!plan(now)) return {};
+    apply_plan(now);
+    if (steps_.empty() && flights_.empty()) return nothing_computed(now);
+    steps_.empty() ? steps_.land() : steps_.compute();
+  } catch (const std::exception& error) {  // outside any one request's part: all may be half way
+    fail_step(error, now);
   }
+  if (!fault_ && steps_.num_failed() >= kMostFailed)
+    end_with({.kind = FaultKind::kStepsFail,
+                 .why = format("{} steps in a row have failed, the last with: {}", steps_.num_failed(),
+                     steps_.last_failure().why),
+                 .last = steps_.last_failure()},
+        now);
+  return {.computed = true, .wake = std::nullopt};
 }
 
-// A sink that throws has lost its client: its request is cancelled, and those of others do not notice.
+// False: there is nothing to plan.
+bool EngineCore::plan(EngineTime now) {
+  const bool ahead = flights_.takes_several() && planner_.looks_ahead();
+  if (requests_.empty() || !ahead) steps_.land_all();
+  if (finisher_.take_suspicion()) {
+    steps_.land_all();
+    pages_.empty_cache();
+  }
+  if (requests_.empty()) return false;
+  planner_.plan(now);
+  if (flights_.empty() || planner_.plan_runs_ahead()) return true;
+  steps_.land_all();
+  planner_.plan(now);
+  return true;
+}
+
+void EngineCore::apply_plan(EngineTime now) {
+  const StepPlan& plan = planner_.last();
+  steps_.clear();
+  planner_.follow();
+  for (const StepPlan::Preempted& preempted : plan.preemptions) {
+    Sequence& sequence = planner_.running(preempted.index);
+    ++record_.stats().preemptions;
+    pages_.give_up(sequence, preempted.how);
+    requests_.requeue(sequence);
+    record_.note(
+        DecisionKind::kPreempted, sequence, now, {.preempt = preempted.reason, .how = preempted.how});
+  }
+  for (const auto& chunk : plan.decodes) steps_.add(planner_.running(chunk.index), chunk.tokens);
+  for (const auto& chunk : plan.prefills) steps_.add(planner_.running(chunk.index), chunk.tokens);
+  for (const auto& chunk : plan.admissions) {
+    Sequence& sequence = planner_.waiting(chunk.index);
+    if (!admit(sequence, now) || chunk.tokens == 0) continue;
+    const int64_t pending = sequence.pending();
+    steps_.add(sequence, sequence.long_factors ? pending : std::min(chunk.tokens, pending));
+  }
+  if (const auto hold = planner_.new_hold())
+    record_.note(DecisionKind::kHeldBack, hold->sequence, now, {.held = hold->reason});
+}
+
+bool EngineCore::admit(Sequence& sequence, EngineTime now) {
+  const auto admission = pages_.admit(sequence);
+  if (!admission) return false;
+  RequestState& request = *sequence.request;
+  EngineStats& stats = record_.stats();
+  if (admission->looked_up) {
+    stats.prefix_queries += sequence.tokens.size();
+    stats.prefix_hits += static_cast<uint64_t>(admission->ready_tokens);
+  }
+  if (!admission->swapped_in) {
+    if (sequence.num_generated == sequence.num_resumed) {
+      request.cached_tokens = std::min(admission->ready_tokens, request.num_prompt());
+      stats.cached_prompt_tokens += static_cast<uint64_t>(request.cached_tokens);
+    }
+    imports_.unpin(request.request.id);
+    record_.note(DecisionKind::kAdmitted, sequence, now, {.cached = admission->ready_tokens});
+  }
+  requests_.run(sequence);
+  record_.observe_scheduled(request, now);
+  return true;
+}
+
+EngineCore::StepResult EngineCore::nothing_computed(EngineTime now) {
+  const bool all_paused =
+      std::ranges::all_of(requests_.all(), [](const auto& request) { return request.second->paused; });
+  if (all_paused) return {.computed = false, .wake = now + kPausedRetry};
+  // Nothing can run for want of pages: imported ones are the least loss, they can be computed here.
+  if (planner_.last().held_back == HoldReason::kPagesShort && imports_.unpin_oldest())
+    return {.computed = false, .wake = now};
+  const auto& wake_in_s = planner_.last().wake_in_s;
+  return {.computed = false,
+      .wake = now + (wake_in_s ? from_seconds(*wake_in_s) : SteadyClock::duration(kRetry))};
+}
+
+void EngineCore::fail_step(const std::exception& error, EngineTime now) {
+  const std::string device = runner_->device_fault();
+  if (device.empty())
+    finisher_.finish_all(FinishReason::kError, now, Finisher::error_of(error));
+  else
+    end_with({.kind = FaultKind::kDeviceFailed,
+                 .why = format("the device has failed: {}", device),
+                 .last = steps_.last_failure()},
+        now);
+  flights_.drop();
+}
+
+void EngineCore::end_with(EngineFault fault, EngineTime now) {
+  fault.bundle = crash_bundle(fault, {.config = config_,
+                                         .time_s = seconds(record_.start(), now),
+                                         .stats = stats(),
+                                         .decisions = record_.decisions(),
+                                         .requests = requests_});
+  fault_ = std::move(fault);
+  finisher_.finish_all(FinishReason::kError, now, has_failed());
+}
+
+void EngineCore::give_up(const std::string& why, EngineTime now) {
+  end_with({.kind = FaultKind::kStepHangs, .why = why, .last = steps_.describe_flights(why)}, now);
+  flights_.forget();
+}
+
 void EngineCore::deliver(EngineTime now) {
-  for (size_t i = 0; i < outbox_.size(); ++i) {  // by index: a cancelled request sends more
-    RequestState& request = *outbox_[i].request;
-    if (!request.sink) continue;
-    try {
-      request.sink(std::move(outbox_[i].event));
-    } catch (...) {
-      request.sink = nullptr;
-      if (request.num_finished < request.request.best_of)
-        finish_request(request, FinishReason::kCancelled, now);
-    }
-  }
-  outbox_.clear();
-  forget_finished();
-  deliver_reports();
-  if (Flight* const flight = newest_flight())
-    std::ranges::move(finished_, std::back_inserter(flight->requests));
-  finished_.clear();
+  outbox_.deliver([&](RequestState& request) {
+    if (request.num_finished < request.request.best_of)
+      finisher_.finish_request(request, FinishReason::kCancelled, now);
+  });
+  finisher_.sweep();
+  exports_.deliver();
+  watch_.deliver();
+  flights_.keep(outbox_.finished());
 }
 
-EngineStats EngineCore::stats() const {
-  EngineStats stats;
-  copy_stats(stats);
-  return stats;
+EngineCore::ExportNumber EngineCore::open_export(RequestId id, int64_t end_token, ExportSink sink) {
+  return exports_.open(id, end_token, std::move(sink));
 }
 
-void EngineCore::copy_stats(EngineStats& stats) const {
-  stats = stats_;
-  stats.running = std::ssize(running_);
-  stats.waiting = num_waiting();
-  stats.swapped = std::ranges::count_if(waiting_, [](const Sequence* s) { return s->swapped_pages > 0; });
-  const auto is_paused = [](const Sequence* s) { return s->request->paused; };
-  stats.paused = std::ranges::count_if(running_, is_paused) + std::ranges::count_if(waiting_, is_paused);
-  const PageUse use = pool_.use();
-  stats.pages_total = use.total;
-  stats.pages_free = use.free;
-  stats.pages_cached = use.idle;
-  stats.kv_occupancy = static_cast<double>(use.held() - use.idle) / static_cast<double>(use.total);
-  stats.fragmentation = measure_fragmentation();
-  stats.graphs = runner_->graph_use();
-  for (const auto* sequences : {&running_, &waiting_})
-    for (const Sequence* sequence : *sequences) count_work_left(*sequence, stats);
+KvImported EngineCore::import_pages(const KvImport& pages) {
+  const RequestState* const request = requests_.find(pages.request);
+  return imports_.take(pages, {.num_running = std::ssize(requests_.running()),
+                                  .pins = request == nullptr || !request->was_scheduled});
 }
 
-void EngineCore::count_work_left(const Sequence& sequence, EngineStats& stats) const {
-  const RequestState& state = *sequence.request;
-  const int64_t pending = sequence.pending();
-  if (sequence.num_generated == 0 || pending > 1) stats.prefill_tokens_left += pending;
-  if (state.embeds()) return;
-  const int64_t left = std::min(state.request.max_tokens - sequence.num_generated,
-                                config_.max_context + 1 - std::ssize(sequence.tokens));
-  stats.decode_tokens_left += std::max<int64_t>(0, left) * (state.forked() ? 1 : state.request.best_of);
+int64_t EngineCore::cached_tokens(std::string_view cache_salt, std::span<const int32_t> text) const {
+  return pages_.cached_tokens(cache_salt, text);
 }
 
-double EngineCore::measure_fragmentation() const {
-  int64_t held = 0, stored = 0;  // shared pages count once a sequence
-  for (const Sequence* sequence : running_) {
-    held += sequence->num_held_pages();
-    for (const PageList& list : sequence->lists)
-      stored +=
-          std::min(sequence->computed, list.size() * pool_.page_tokens()) - list.first * pool_.page_tokens();
-  }
-  return fragmentation(held, pool_.page_tokens(), stored);
-}
-
-void EngineCore::note(DecisionKind kind, const Sequence& sequence, EngineTime now, Decision decision) {
-  decision.kind = kind;
-  decision.step = stats_.steps;
-  decision.time_s = seconds_between(start_, now);
-  decision.request = sequence.request->request.id;
-  if (kind != DecisionKind::kForked) decision.choice = sequence.choice;
-  decision.tokens = std::ssize(sequence.tokens);
-  decision.free_pages = pool_.num_free();
-  log_.add(decision);
-}
-
-void EngineCore::check_invariants() const {
-  pool_.check_invariants();
-  cache_.check_invariants();
-  int64_t held = 0;  // by sequences, each counted
-  for (const auto& [id, request] : requests_)
-    for (const auto& sequence : request->choices) {
-      held += sequence->num_held_pages();
-      CHEETAH_ASSERT(sequence->status == SequenceStatus::kRunning || sequence->num_held_pages() == 0,
-                     "only a running sequence holds pages");
-    }
-  for (const Flight& flight : flights_) held += std::ssize(flight.pages);
-  for (const Export& exported : exports_)
-    for (const PageList& list : exported.pages.lists) held += list.num_held();
-  for (const Pin& pin : pins_) held += std::ssize(pin.pages);
-  int64_t holders = 0;
-  for (PageIndex page = 0; page < pool_.num_pages(); ++page) holders += pool_.sequences(page);
-  CHEETAH_ASSERT(held == holders, "every holder is a sequence or the cache");
+KvFormat EngineCore::kv_format() {
+  const PagedKv slot = kv_.slot(0);
+  const KvLayout& layout = pages_.layout();
+  const bool by_dimension = page_bytes().on_host() && keys_lie_by_dimension(slot);
+  return {.dtype = std::string(name_of(slot.dtype)),
+      .order = by_dimension ? "keys_by_dimension" : "keys_by_token",
+      .page_tokens = config_.page_tokens,
+      .num_layers = layout.slots * layout.num_groups(),
+      .num_kv_heads = slot.kv_heads,
+      .key_dim = slot.key_dim,
+      .value_dim = slot.values ? slot.value_dim : 0,
+      .windows = layout.windows,
+      .page_bytes = page_bytes().page_bytes(),
+      .num_pages = pages_.pool().num_pages()};
 }
 
 }  // namespace cheetah

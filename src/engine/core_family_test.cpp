@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every kind of cache a family brings through the engine: latent rows, windows, sinks, long factors.
 #include <gtest/gtest.h>
 
@@ -10,8 +11,8 @@ namespace cheetah {
 namespace {
 
 // Greedy tokens of one sequence alone.
-std::vector<int32_t> greedy_alone(const Model& model, const EngineConfig& config, std::vector<int32_t> tokens,
-                                  int64_t count) {
+std::vector<int32_t> greedy_alone(
+    const Model& model, const EngineConfig& config, std::vector<int32_t> tokens, int64_t count) {
   ThreadPool threads({.num_threads = 2});
   CpuRunner runner(model, CpuContext{threads, config.precision});
   KvPool pool(model.traits(), config.kv_dtype, 64, 8);
@@ -59,13 +60,14 @@ TEST_P(CoreFamilyTest, BatchesOfShortAndLongRequestsEqualOneByOneGeneration) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CoreFamilyTest,
-                         testing::Values("llama", "mistral", "phi3-longrope", "gemma2", "gemma3_text",
-                                         "gpt_oss", "qwen2-window", "deepseek_v3", "qwen3_moe", "gpt2"),
-                         [](const auto& family) {
-                           std::string name = family.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+    testing::Values("llama", "mistral", "phi3-longrope", "gemma2", "gemma3_text", "gpt_oss", "qwen2-window",
+        "deepseek_v3", "qwen3_moe", "gpt2", "glm4_moe", "cohere2", "olmoe", "smollm3", "starcoder2",
+        "gpt_neox"),
+    [](const auto& family) {
+      std::string name = family.param;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 TEST(EngineCore, GivesBackPagesThatNoWindowReaches) {
   const auto model = load_quietly("tests/models/mistral");  // every layer sees 16 tokens
@@ -126,8 +128,8 @@ TEST_P(WindowEqualityTest, RequestsThatShareBeginningsEqualOneByOneGeneration) {
     const auto text = random.next_u32() % 3, shared = 10 + random.next_u32() % 50,
                own = 1 + random.next_u32() % 20;
     for (uint32_t k = 0; k < shared + own; ++k)
-      request.prompt.push_back(static_cast<int32_t>((7 + 3 * k * (text + 1) + (k < shared ? 0 : i)) %
-                                                    static_cast<uint32_t>(model->traits().vocab)));
+      request.prompt.push_back(static_cast<int32_t>(
+          (7 + 3 * k * (text + 1) + (k < shared ? 0 : i)) % static_cast<uint32_t>(model->traits().vocab)));
     request.max_tokens = 1 + random.next_u32() % 20;
     request.ignore_eos = true;
     request.n = request.best_of = i % 6 == 0 ? 2 : 1;
@@ -150,8 +152,8 @@ TEST_P(WindowEqualityTest, RequestsThatShareBeginningsEqualOneByOneGeneration) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, WindowEqualityTest,
-                         testing::Combine(testing::Values("gemma2", "gemma3_text", "gpt_oss", "mistral"),
-                                          testing::Values(Preemption::kRecompute, Preemption::kSwap)));
+    testing::Combine(testing::Values("gemma2", "gemma3_text", "gpt_oss", "mistral", "cohere2"),
+        testing::Values(Preemption::kRecompute, Preemption::kSwap)));
 
 TEST(EngineCore, AStepThatThrowsEndsOnlyTheRequestToBlame) {
   const auto model = load_quietly("tests/models/gpt2");  // has no place for a token beyond its positions
@@ -180,8 +182,10 @@ TEST(EngineCore, AStepThatThrowsEndsOnlyTheRequestToBlame) {
 
 TEST(EngineCore, AWarmDecodeStepAllocatesOnlyItsEvents) {
   EngineConfig config = small_config(64, *small_model());
-  EngineCore core(small_model(), plan_memory(small_model()->traits(), 0, config, int64_t{8} << 30),
-                  EngineTime{});
+  const TickingTime time;
+  SilentLog log;
+  EngineCore core(
+      small_model(), plan_memory(small_model()->traits(), 0, config, int64_t{8} << 30), time, log);
   constexpr uint64_t kRequests = 4;
   int64_t events = 0;
   for (uint64_t i = 0; i < kRequests; ++i) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // For tests: a small model, an engine core driven by hand, and one-by-one generation to compare with.
 #include <gtest/gtest.h>
@@ -6,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/published.h"
 #include "base/random.h"
 #include "engine/core.h"
 #include "model/generation.h"
@@ -77,18 +79,39 @@ inline EngineConfig small_config(int64_t num_pages, const Model& model) {
   return config;
 }
 
-// An engine core whose turns a test takes.
+// Each reading is a little later than the one before.
+struct TickingTime final : TimeSource {
+  mutable EngineTime at{};
+  EngineTime now() const override { return at += std::chrono::microseconds(10); }
+};
+
+// Keeps what is written, as text: "event name=value name=value".
+class KeptLog final : public LogSink {
+ public:
+  bool wants(LogLevel) const override { return true; }
+  void write(LogLevel, std::string_view event, const std::vector<LogField>& fields) override {
+    std::string line(event);
+    for (const LogField& field : fields) line += " " + field.name + "=" + field.value;
+    lines_.with([&](std::vector<std::string>& lines) { lines.push_back(std::move(line)); });
+  }
+  std::vector<std::string> lines() const { return lines_.copy(); }
+
+ private:
+  Published<std::vector<std::string>> lines_;
+};
+
+// An engine core that a test steps.
 class CoreDriver {
  public:
   explicit CoreDriver(const EngineConfig& config, std::shared_ptr<const Model> model = small_model())
-      : core(model, plan_memory(model->traits(), 0, config, int64_t{8} << 30), EngineTime{}) {}
+      : core(model, plan_memory(model->traits(), 0, config, int64_t{8} << 30), time, log) {}
 
   CoreDriver(const EngineConfig& config, const RunnerFactory& make_runner)
-      : core(small_model(), plan_memory(small_model()->traits(), 0, config, int64_t{8} << 30), EngineTime{},
-             make_runner) {}
+      : core(small_model(), plan_memory(small_model()->traits(), 0, config, int64_t{8} << 30), time, log,
+            make_runner) {}
 
   CoreDriver(const MemoryPlan& plan, std::shared_ptr<const Model> model)
-      : core(std::move(model), plan, EngineTime{}) {}
+      : core(std::move(model), plan, time, log) {}
 
   RequestId submit(GenerationRequest request) {
     request.id = RequestId{++last_id};
@@ -124,9 +147,11 @@ class CoreDriver {
     return received[id];
   }
 
+  TickingTime time;
+  EngineTime& now = time.at;
+  KeptLog log;
   EngineCore core;
   std::map<RequestId, Received> received;
-  EngineTime now{};
   uint64_t last_id = 0;
 };
 
@@ -150,12 +175,12 @@ class OneByOne {
   GenerationResult generate(const GenerationRequest& request) {
     CachedSequence sequence(*model_, runner_, pool_);
     return cheetah::generate(*model_, sequence, request.prompt,
-                             {.max_tokens = request.max_tokens,
-                              .sampling = request.sampling,
-                              .seed = request.seed,
-                              .ignore_end = request.ignore_eos,
-                              .stops = request.stop},
-                             [](std::string_view) { return true; });
+        {.max_tokens = request.max_tokens,
+            .sampling = request.sampling,
+            .seed = request.seed,
+            .ignore_end = request.ignore_eos,
+            .stops = request.stop},
+        [](std::string_view) { return true; });
   }
 
  private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ void expect_no_page_leaked(const CoreDriver& driver) {
 std::shared_ptr<const GrammarProgram> numbers_grammar() {
   static const auto program = GrammarProgram::from_regex(
       "(yes|no), [0-9]{3}", make_model_vocabulary(*small_model()->tokenizer(), small_model()->traits().vocab,
-                                                  small_model()->traits().eos_ids));
+                                small_model()->traits().eos_ids));
   return program;
 }
 
@@ -87,10 +88,9 @@ TEST_P(AheadTest, MixedRequestsGetTheTokensOfOneStepAtATime) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Loads, AheadTest,
-                         testing::Values(std::tuple(Preemption::kRecompute, false, 200),
-                                         std::tuple(Preemption::kRecompute, false, 20),
-                                         std::tuple(Preemption::kRecompute, true, 20),
-                                         std::tuple(Preemption::kSwap, true, 20)));
+    testing::Values(std::tuple(Preemption::kRecompute, false, 200),
+        std::tuple(Preemption::kRecompute, false, 20), std::tuple(Preemption::kRecompute, true, 20),
+        std::tuple(Preemption::kSwap, true, 20)));
 
 TEST(EngineAhead, EveryTokenButTheFirstOfAStreamIsFedOnTheDevice) {
   AheadDriver driver(small_config(64, *small_model()));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/decision_log.h"
 
 #include <algorithm>
@@ -54,15 +55,14 @@ std::string what_of(const Decision& d) {
     case DecisionKind::kHeldBack:
       return format("waits: {}", reason_of(d.held));
     case DecisionKind::kPreempted:
-      return format(
-          "was preempted at {} tokens ({}): {}", d.tokens,
+      return format("was preempted at {} tokens ({}): {}", d.tokens,
           d.how == Preemption::kSwap ? "swapped out" : "to be computed again",
           d.preempt == PreemptReason::kPagesShort ? "one before it needed pages" : "a higher priority came");
     case DecisionKind::kForked:
       return format("became {} choices sharing {} tokens", d.choice, d.tokens);
     case DecisionKind::kTurned:
-      return format("passed the length where its rotary factors change, at {} tokens: computed again",
-                    d.tokens);
+      return format(
+          "passed the length where its rotary factors change, at {} tokens: computed again", d.tokens);
     case DecisionKind::kPaused:
       return format("is paused at {} tokens: its client reads too slowly", d.tokens);
     case DecisionKind::kResumed:
@@ -75,8 +75,8 @@ std::string what_of(const Decision& d) {
 
 std::string line_of(const Decision& d) {
   return format("{:.3f} s step {} request {} choice {} {}; {} pages free\n", d.time_s, d.step,
-                static_cast<uint64_t>(d.request), d.kind == DecisionKind::kForked ? 0 : d.choice, what_of(d),
-                d.free_pages);
+      static_cast<uint64_t>(d.request), d.kind == DecisionKind::kForked ? 0 : d.choice, what_of(d),
+      d.free_pages);
 }
 
 }  // namespace

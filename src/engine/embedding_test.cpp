@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Embeddings against what the reference implementation says of the same text.
 #include <gtest/gtest.h>
 
@@ -36,12 +37,12 @@ class EmbeddingTest : public testing::Test {
     const WeightMatrix& head = model_->weights().head.w;
     std::vector<float> logits(static_cast<size_t>(head.rows));
     gemm({.x = hidden.data(),
-          .x_stride = head.cols,
-          .m = 1,
-          .w = head,
-          .y = logits.data(),
-          .y_stride = head.rows},
-         CpuContext{threads, Precision::kExact});
+             .x_stride = head.cols,
+             .m = 1,
+             .w = head,
+             .y = logits.data(),
+             .y_stride = head.rows},
+        CpuContext{threads, Precision::kExact});
     return logits;
   }
 

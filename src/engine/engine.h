@@ -1,16 +1,30 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The engine as other threads see it. One thread owns all of its state; these calls only post messages to it.
+#include <functional>
 #include <memory>
 
 #include "engine/generation_backend.h"
 #include "engine/kv/kv_transfer.h"
+#include "engine/runner_factory.h"
+#include "engine/step_failure.h"
+#include "observe/log.h"
 
 namespace cheetah {
 
+// What its owner may bring and hear.
+struct EngineHooks {
+  LogSink* log = nullptr;  // outlives the engine; nullptr: silence
+  // The engine computes nothing any more: out_of_service() says why, and its requests get an error next. On the
+  // thread that noticed; must return soon.
+  std::function<void(const EngineFault&)> on_fault;
+  RunnerFactory make_runner;  // empty: the config's device
+};
+
 class Engine final : public GenerationBackend {
  public:
-  Engine(std::shared_ptr<const Model> model,
-         const EngineConfig& config);  // shared: the server names and inspects it
+  // The model is shared: the server names and inspects it.
+  Engine(std::shared_ptr<const Model> model, const EngineConfig& config, const EngineHooks& hooks = {});
   ~Engine() override;
 
   void submit(GenerationRequest request, EventSink sink) override;
@@ -22,6 +36,7 @@ class Engine final : public GenerationBackend {
   // Runs a tiny request through every part, so that the first real one finds warm caches.
   void warm_up();
 
+  std::string out_of_service() const override;
   EngineStats stats() const override;
   std::string explain_last(int64_t num_decisions) const override;  // the ring log
   const EngineConfig& config() const override;
@@ -32,8 +47,8 @@ class Engine final : public GenerationBackend {
   const KvFormat& kv_format() const;
   // As submit(); `progress` hears of the prompt's pages up to end_token as they are computed, and the pages
   // stay until the export is closed. With max_tokens 0 the request computes its prompt and ends.
-  std::unique_ptr<KvExport> submit_export(GenerationRequest request, EventSink sink, int64_t end_token,
-                                          KvProgressSink progress);
+  std::unique_ptr<KvExport> submit_export(
+      GenerationRequest request, EventSink sink, int64_t end_token, KvProgressSink progress);
   // Into the prefix cache, where pages are free that nothing runs on. They stay until the request they are
   // for was admitted or has ended, or unpin() is called, or nothing else can make room.
   void import_pages(KvImport pages, std::function<void(KvImported)> done);
@@ -44,9 +59,9 @@ class Engine final : public GenerationBackend {
   void watch_cache(std::function<void(std::vector<PrefixChange>&&)> listener);
 
  private:
-  struct State;
+  class Thread;
   class Export;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<Thread> thread_;
 };
 
 }  // namespace cheetah

@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "engine/scheduler/scheduler.h"
 #include "model/model.h"
@@ -24,8 +26,9 @@ struct EngineConfig {
   bool prefix_cache = true;
   Preemption preemption = Preemption::kRecompute;
   BatchPolicy policy = BatchPolicy::kContinuous;
-  double ageing_s = 5;  // waiting this long is worth one priority level
-  bool deterministic = false;
+  double ageing_s = 5;        // waiting this long is worth one priority level
+  double step_timeout_s = 0;  // a step that takes longer ends the engine; 0: none does
+  std::string crash_dir{};    // where a fatal fault leaves its bundle; "": nowhere
 };
 
 }  // namespace cheetah

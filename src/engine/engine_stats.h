@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
 
-#include "engine/histogram.h"
 #include "model/step.h"
+#include "observe/histogram.h"
 
 namespace cheetah {
 
@@ -17,6 +18,8 @@ struct EngineStats {
   uint64_t prefix_queries = 0, prefix_hits = 0, preemptions = 0;  // queries and hits in tokens
   uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_deadline = 0,
            finished_error = 0;
+  uint64_t failed_steps = 0;                  // that the runner did not take or did not end well
+  uint64_t nonfinite_outputs = 0;             // requests that ended because the model's output was not finite
   double drain_tokens_per_s = 0;              // recent rate at which work leaves the queue
   double step_seconds = 0, mask_seconds = 0;  // spent in steps; of that, on the masks of grammars
   double last_step_ms = 0;
@@ -31,5 +34,8 @@ struct EngineStats {
   Histogram ttft_s, itl_s, tpot_s, e2e_s, queue_s, prefill_s, decode_s, step_tokens, prompt_lengths,
       output_lengths;
 };
+
+// All zero, with the bounds of every histogram set: the same series from the first second on.
+EngineStats empty_stats(int64_t max_step_tokens = 4096, int64_t max_length = 4096);
 
 }  // namespace cheetah

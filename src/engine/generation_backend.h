@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What answers requests, as a server sees it: an engine in this process, or a cluster of them.
 #include <chrono>
@@ -27,8 +28,8 @@ class GenerationBackend {
   // No new requests; returns when the running ones are done or the time is up (then they are cancelled).
   virtual void drain(std::chrono::milliseconds limit) = 0;
 
-  // Whether there is anybody to answer a request now; drain() aside.
-  virtual bool has_workers() const { return true; }
+  // Why no request can be answered now, for health probes; "": one can. drain() aside. Any thread.
+  virtual std::string out_of_service() const { return ""; }
   virtual EngineStats stats() const = 0;
   virtual std::string explain_last(int64_t num_decisions) const = 0;  // one line a decision
   virtual const EngineConfig& config() const = 0;                     // resolved: no zeros left

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/memory_plan.h"
 
 #include <algorithm>
@@ -72,13 +73,13 @@ int64_t context_within(const KvLayout& layout, int64_t num_pages, int64_t wanted
 std::string describe(const KvLayout& layout) {
   if (layout.num_groups() == 1) return "";
   return format(", {} layers each: {} lists a sequence, {} of them windowed", layout.slots,
-                layout.num_groups(), layout.num_window_groups());
+      layout.num_groups(), layout.num_window_groups());
 }
 
 }  // namespace
 
-MemoryPlan plan_memory(const ModelTraits& traits, int64_t unread_weight_bytes, const EngineConfig& config,
-                       int64_t free_bytes) {
+MemoryPlan plan_memory(
+    const ModelTraits& traits, int64_t unread_weight_bytes, const EngineConfig& config, int64_t free_bytes) {
   check(config);
   MemoryPlan plan{.config = config, .layout = layout_of(traits), .num_pages = 0, .rows = {}};
   EngineConfig& resolved = plan.config;
@@ -103,7 +104,7 @@ MemoryPlan plan_memory(const ModelTraits& traits, int64_t unread_weight_bytes, c
   resolved.max_context = context_within(plan.layout, plan.num_pages, wanted_context, config.page_tokens);
   if (resolved.max_context < 1)
     throw Error(format("no memory is left for the context: {} are free, the weights take {} and one page {}",
-                       bytes(free_bytes), bytes(unread_weight_bytes), bytes(page_bytes)));
+        bytes(free_bytes), bytes(unread_weight_bytes), bytes(page_bytes)));
   resolved.kv_bytes = plan.num_pages * page_bytes;
   const std::string cut = resolved.max_context < wanted_context
                               ? format("{} tokens, cut from {} to fit", resolved.max_context, wanted_context)
@@ -112,9 +113,9 @@ MemoryPlan plan_memory(const ModelTraits& traits, int64_t unread_weight_bytes, c
       {config.device == DeviceKind::kCuda ? "free memory of the device" : "free memory", free_bytes, ""},
       {config.device == DeviceKind::kCuda ? "weights" : "weights still to read", unread_weight_bytes, ""},
       {"activations", activations,
-       format("{} tokens a step, {} sequences", resolved.max_batch_tokens, resolved.max_sequences)},
+          format("{} tokens a step, {} sequences", resolved.max_batch_tokens, resolved.max_sequences)},
       {"key and value cache", resolved.kv_bytes,
-       format("{} pages of {} tokens, {}{}", plan.num_pages, config.page_tokens, name_of(config.kv_dtype),
+          format("{} pages of {} tokens, {}{}", plan.num_pages, config.page_tokens, name_of(config.kv_dtype),
               describe(plan.layout))},
       {"one context", context_pages * page_bytes, cut},
       {"left over", free_bytes - unread_weight_bytes - activations - resolved.kv_bytes, ""}};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What fits: context, pages and batch from the memory that is free.
 #include <cstdint>
@@ -23,8 +24,8 @@ struct MemoryPlan {
 
 // `unread_weight_bytes`: of the mapped weights, what will still take memory. A context that does not fit is
 // cut. Throws Error when not even one page does, and for a config that cannot be.
-MemoryPlan plan_memory(const ModelTraits& traits, int64_t unread_weight_bytes, const EngineConfig& config,
-                       int64_t free_bytes);
+MemoryPlan plan_memory(
+    const ModelTraits& traits, int64_t unread_weight_bytes, const EngineConfig& config, int64_t free_bytes);
 // For a loaded model and this machine.
 MemoryPlan plan_memory(const Model& model, const EngineConfig& config);
 

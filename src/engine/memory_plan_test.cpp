@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/memory_plan.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ ModelTraits traits_of_a_small_llama() {
   traits.head_dim = 64;
   traits.max_positions = 8192;
   traits.layers.resize(16);
-  return traits;  // 16 KiB of F16 keys and values a token
+  return traits;  // 16 KiB of F16 keys and values per token
 }
 
 TEST(MemoryPlan, TakesTheWholeContextWhereThereIsRoom) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/moving_average.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/refusal.h"
 
 #include <algorithm>
@@ -25,13 +26,13 @@ std::optional<std::string> wrong_resume(const GenerationRequest& request, int64_
 
 }  // namespace
 
-std::optional<RequestError> refusal_of(const GenerationRequest& request, const EngineConfig& config,
-                                       const ModelTraits& traits) {
+std::optional<RequestError> refusal_of(
+    const GenerationRequest& request, const EngineConfig& config, const ModelTraits& traits) {
   const auto bad = [](std::string why) { return RequestError{ErrorKind::kBadRequest, std::move(why)}; };
   if (request.prompt.empty()) return bad("the prompt has no tokens");
   if (std::ssize(request.prompt) > config.max_context)
     return RequestError{ErrorKind::kTooLong, format("the prompt has {} tokens but the context holds {}",
-                                                    request.prompt.size(), config.max_context)};
+                                                 request.prompt.size(), config.max_context)};
   for (const int32_t id : request.prompt)
     if (id < 0 || id >= traits.vocab)
       return bad(
@@ -39,7 +40,7 @@ std::optional<RequestError> refusal_of(const GenerationRequest& request, const E
   if (request.n < 1 || request.max_tokens < 0) return bad("n must be at least 1 and max_tokens at least 0");
   if (request.best_of > config.max_sequences || request.n > config.max_sequences)
     return bad(format("{} choices were asked for but at most {} sequences run at once",
-                      std::max(request.n, request.best_of), config.max_sequences));
+        std::max(request.n, request.best_of), config.max_sequences));
   if (auto why = wrong_resume(request, traits.vocab)) return bad(std::move(*why));
   return std::nullopt;
 }
@@ -50,6 +51,10 @@ RequestError queue_is_full(int64_t num_waiting) {
 
 RequestError is_draining() {
   return {ErrorKind::kDraining, "the engine is shutting down and takes no new requests"};
+}
+
+RequestError has_failed() {
+  return {ErrorKind::kInternal, "the engine has failed and computes nothing any more"};
 }
 
 GenerationEvent refusal_event(const GenerationRequest& request, const RequestError& error, EngineTime now) {

@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What enters the engine and what comes out of it: plain data, no HTTP, no JSON.
+#include <any>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -28,17 +30,6 @@ struct ResumedChoice {
   bool operator==(const ResumedChoice&) const = default;
 };
 
-// Where a request came from, for whoever places it in a cluster. An engine does not look at it.
-struct RequestOrigin {
-  std::string tenant{};
-  std::string trace{};  // W3C traceparent of the call's span
-  std::string model{};  // the served name of the model whose tokens it is made of; "": the only one
-  bool may_change_model =
-      false;  // whoever submits it could make it again for another (ClusterTimes::other_model)
-  std::string degraded_from{};  // and has done so: the model that was asked for
-  std::vector<std::pair<std::string, std::string>> headers{};  // those that a server was told to pass on
-};
-
 struct GenerationRequest {
   RequestId id{};
   std::vector<int32_t> prompt;
@@ -52,7 +43,7 @@ struct GenerationRequest {
   std::vector<std::pair<int32_t, float>> logit_bias;
   std::vector<int32_t> allowed_ids;  // empty: all
   uint64_t seed = 0;                 // choice c draws from stream c
-  int top_logprobs = -1;             // -1: no logprobs; 0..20
+  std::optional<int> top_logprobs;   // 0..20 alternatives beside each token's logprob; unset: no logprobs
   bool prompt_logprobs = false;
 
   std::vector<std::string> stop;
@@ -73,7 +64,7 @@ struct GenerationRequest {
   // Not empty: one for each of n choices (best_of must not be more). The request goes on after these tokens
   // as the engine that generated them would have, and what comes out is only what comes after them.
   std::vector<ResumedChoice> resume;
-  RequestOrigin origin{};
+  std::any tag{};  // the submitter's own: the engine does not read it
 };
 
 enum class FinishReason { kStop, kLength, kCancelled, kDeadline, kError };
@@ -86,7 +77,7 @@ enum class ErrorKind {
   kQueueFull,   // later, perhaps
   kDraining,    // not here any more
   kInternal,    // a step failed
-  kQuota,       // its sender has used up what it may; of a cluster's router alone
+  kQuota,       // its sender has used up its quota
 };
 
 struct RequestError {
@@ -96,33 +87,6 @@ struct RequestError {
 
 struct RequestTimes {  // the waterfall
   EngineTime arrived, scheduled, first_token, finished;
-};
-
-// Some pages of a prompt on their way between two workers of a cluster: times since the request came to the
-// one that decodes it.
-struct SlabOnItsWay {
-  int64_t first_token = 0, num_tokens = 0;
-  std::chrono::microseconds posted{}, landed{}, imported{};
-};
-
-// Where the time of a request went that a cluster answered, and who answered it.
-struct ClusterTimes {
-  std::chrono::microseconds queued{};    // for space, a prefill worker, the engine
-  std::chrono::microseconds prefill{};   // wherever
-  std::chrono::microseconds transfer{};  // of pages, as far as the prefill did not hide it
-  std::chrono::microseconds decode{};    // from the first token on
-  int64_t remote_tokens = 0;             // of the prompt, computed by the prefill worker
-  int64_t attempts = 0;
-  std::string prefill_worker{}, decode_worker{};  // "": none
-  std::string worker_reason{}, prefill_reason{};  // why there; why the prompt was to be computed where it was
-  std::string fallback{};                         // why the prompt was not computed there; "": it was
-  std::string degraded{};                         // what it got less of: "model", "output"; "": nothing
-  std::optional<std::chrono::microseconds> retry_after{};  // of a refusal
-  std::string refusal{};                                   // and its reason's name
-  std::string other_model{};  // nothing was done: the request is to be made again for the model of this name
-  std::chrono::microseconds computed{};  // since the request came, by the prefill worker
-  int64_t slabs_hidden = 0;              // posted while the prompt was still being computed
-  std::vector<SlabOnItsWay> slabs{};
 };
 
 // One message about one choice of a request. The last of a choice has `finish`; the last of a request has
@@ -144,7 +108,7 @@ struct GenerationEvent {
   RequestTimes times;
   std::vector<float> embedding;
   std::vector<GeneratedToken> prompt_logprobs;
-  std::shared_ptr<const ClusterTimes> cluster{};  // with done, of a cluster; shared by the event's copies
+  std::any tag{};  // of a backend that is more than an engine; an engine leaves it empty
 };
 
 // Called on the engine thread between two steps, or, for a request refused at once, on the thread that

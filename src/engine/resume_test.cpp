@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What one engine sent before it was lost and what another sends that takes over are together what a single
 // undisturbed engine sends.
 #include <gtest/gtest.h>
@@ -14,8 +15,8 @@ namespace {
 using Events = std::map<int, std::vector<GenerationEvent>>;  // of each choice, in order
 
 GrammarProgram::Vocabulary vocabulary() {
-  static const auto made = make_model_vocabulary(*small_model()->tokenizer(), small_model()->traits().vocab,
-                                                 small_model()->traits().eos_ids);
+  static const auto made = make_model_vocabulary(
+      *small_model()->tokenizer(), small_model()->traits().vocab, small_model()->traits().eos_ids);
   return made;
 }
 
@@ -132,7 +133,7 @@ std::map<int, size_t> random_cut(const Events& events, Philox& random) {
 }
 
 void expect_same_after(const GenerationRequest& request, const Events& undisturbed,
-                       const std::map<int, size_t>& cut, CoreDriver& second) {
+    const std::map<int, size_t>& cut, CoreDriver& second) {
   std::map<int, Whole> expected, got;
   GenerationRequest resumed = request;
   for (const auto& [choice, events] : undisturbed) {
@@ -234,10 +235,10 @@ TEST(Resume, RefusesWhatCannotHaveBeenGenerated) {
   EXPECT_NE(error_of({{{1}, false}, {{1}, false}}).find("2 choices are resumed"), std::string::npos);
   EXPECT_NE(error_of({{{1, 1 << 20}, false}}).find("outside the model's vocabulary"), std::string::npos);
   EXPECT_NE(error_of({{{small_model()->traits().eos_ids.at(0)}, false}}).find("could have generated"),
-            std::string::npos);
+      std::string::npos);
   request.grammar = grammar_number(0);
   EXPECT_NE(error_of({{small_model()->tokenizer()->encode("maybe", {}), false}}).find("could have generated"),
-            std::string::npos);
+      std::string::npos);
   request.grammar = nullptr;
   request.best_of = 3;
   EXPECT_NE(error_of({{{1}, false}}).find("cannot be resumed"), std::string::npos);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/scenario.h"
 
 #include <algorithm>
@@ -7,19 +8,16 @@
 #include "base/format.h"
 #include "base/mailbox.h"
 #include "base/random.h"
+#include "base/time.h"
 
 namespace cheetah {
 namespace {
 
 // Nothing a scenario waits for takes this long.
 constexpr auto kPatience = std::chrono::minutes(10);
-// The books are looked at this often. Waking their keeper for each token would cost the engine's thread,
+// The arrivals are counted this often. Waking the counting thread for each token would cost the engine's thread,
 // which may share its core, a tenth of a small model's step.
 constexpr auto kLook = std::chrono::milliseconds(5);
-
-double seconds_between(EngineTime from, EngineTime to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 std::vector<int32_t> random_tokens(int64_t count, int64_t vocab, uint64_t seed) {
   Philox random(seed);
@@ -29,13 +27,13 @@ std::vector<int32_t> random_tokens(int64_t count, int64_t vocab, uint64_t seed) 
   return tokens;
 }
 
-// Sends requests and records when their tokens come. The engine's thread only posts; this one keeps the
-// books.
+// Sends requests and records when their tokens come. The engine's thread only posts; this one counts
+// them.
 class Load {
  public:
   explicit Load(Engine& engine) : engine_(engine), begin_(std::chrono::steady_clock::now()) {}
 
-  double now_s() const { return seconds_between(begin_, std::chrono::steady_clock::now()); }
+  double now_s() const { return seconds_since(begin_); }
 
   size_t send(std::vector<int32_t> prompt, int64_t max_tokens) {
     GenerationRequest request;
@@ -48,18 +46,21 @@ class Load {
     const size_t index = traces_.size() - 1;
     engine_.submit(std::move(request), [this, index](GenerationEvent&& event) {
       Arrival arrival{.index = index,
-                      .time_s = now_s(),
-                      .num_tokens = std::ssize(event.tokens),
-                      .cached_tokens = event.cached_tokens,
-                      .error = event.error,
-                      .done = event.done};
-      event.done ? inbox_.post(std::move(arrival)) : inbox_.post_quietly(std::move(arrival));
+          .time_s = now_s(),
+          .num_tokens = std::ssize(event.tokens),
+          .cached_tokens = event.cached_tokens,
+          .error = event.error,
+          .done = event.done};
+      if (event.done)
+        inbox_.post(std::move(arrival));
+      else
+        inbox_.post_quietly(std::move(arrival));
     });
     return index;
   }
   void cancel(size_t index) { engine_.cancel(id_of(index)); }
 
-  // Keeps the books until `enough()`. Throws when the engine refuses something, after the rest has ended: its
+  // Counts arrivals until `enough()`. Throws when the engine refuses something, after the rest has ended: its
   // events come here as long as it lasts.
   template <class Enough>
   void run_until(const Enough& enough) {
@@ -131,7 +132,7 @@ StreamsResult run_streams(Engine& engine, const StreamsPlan& plan) {
   const int64_t vocab = engine.model().traits().vocab;
   for (int64_t i = 0; i < plan.streams; ++i)
     load.send(random_tokens(plan.prompt_tokens, vocab, plan.seed * 1000 + static_cast<uint64_t>(i)),
-              plan.new_tokens);
+        plan.new_tokens);
   load.run_to_end();
   StreamsResult result{.traces = load.traces()};
   double last_first = 0, first_last = 1e300, end = 0;

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// How the engine behaves under kinds of load, measured from where its clients stand: the events they get.
+// How the engine behaves under kinds of load, measured at its clients: by the events they get.
 #include <cstdint>
 #include <string>
 #include <vector>

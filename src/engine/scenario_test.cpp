@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/scenario.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What the engine knows of a request and of each of its choices. Plain state of the engine thread.
 #include <cstdint>

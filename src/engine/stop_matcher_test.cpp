@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/stop_matcher.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Pages move between engines and nothing else changes: the tokens are those of one engine alone, every page
 // is given back, and what is lost or wrong on the way is computed again.
 #include <gtest/gtest.h>
@@ -46,15 +47,13 @@ std::vector<Slab> export_prompt(CoreDriver& driver, GenerationRequest request, i
   request.max_tokens = 0;
   request.n = request.best_of = 1;
   request.grammar = nullptr;
-  const auto number = driver.core.open_export(
-      RequestId{driver.last_id + 1}, end_token,
+  const auto number = driver.core.open_export(RequestId{driver.last_id + 1}, end_token,
       [&](const EngineCore::ExportPages& pages, const KvProgress& progress) {
         EXPECT_FALSE(finished);
         EXPECT_FALSE(progress.failed) << progress.why;
         finished = progress.finished;
         const int64_t before = slabs.empty() ? 0 : slabs.back().end_token;
-        Slab slab{
-            before, progress.tokens_ready,
+        Slab slab{before, progress.tokens_ready,
             std::vector<std::byte>(static_cast<size_t>(format.bytes_for(progress.tokens_ready - before)))};
         auto to = std::span(slab.bytes);
         const auto size = static_cast<size_t>(format.page_bytes);
@@ -75,12 +74,12 @@ std::vector<Slab> export_prompt(CoreDriver& driver, GenerationRequest request, i
 
 KvImport import_of(const Slab& slab, const GenerationRequest& request, RequestId id, int64_t last_token) {
   return {.request = id,
-          .salt = request.cache_salt,
-          .tokens = {request.prompt.begin(), request.prompt.begin() + slab.end_token},
-          .first_token = slab.first_token,
-          .text_tokens = std::ssize(request.prompt),
-          .last_token = last_token,
-          .bytes = slab.bytes};
+      .salt = request.cache_salt,
+      .tokens = {request.prompt.begin(), request.prompt.begin() + slab.end_token},
+      .first_token = slab.first_token,
+      .text_tokens = std::ssize(request.prompt),
+      .last_token = last_token,
+      .bytes = slab.bytes};
 }
 
 EngineConfig transfer_config(const Model& model, int64_t num_pages = 60) {
@@ -135,16 +134,15 @@ TEST_P(TransferTest, TokensAfterATransferAreThoseOfOneEngine) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TransferTest,
-                         testing::Values("models/cub-1m", "tests/models/llama", "tests/models/mistral",
-                                         "tests/models/phi3-longrope", "tests/models/gemma2",
-                                         "tests/models/gemma3_text", "tests/models/gpt_oss",
-                                         "tests/models/qwen2-window", "tests/models/deepseek_v3"),
-                         [](const auto& path) {
-                           std::string name = path.param;
-                           name = name.substr(name.rfind('/') + 1);
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+    testing::Values("models/cub-1m", "tests/models/llama", "tests/models/mistral",
+        "tests/models/phi3-longrope", "tests/models/gemma2", "tests/models/gemma3_text",
+        "tests/models/gpt_oss", "tests/models/qwen2-window", "tests/models/deepseek_v3"),
+    [](const auto& path) {
+      std::string name = path.param;
+      name = name.substr(name.rfind('/') + 1);
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 TEST(Transfer, GoesOnFromWhatTheCacheHas) {
   const auto model = load_quietly("tests/models/gemma3_text");
@@ -161,9 +159,8 @@ TEST(Transfer, GoesOnFromWhatTheCacheHas) {
   for (const Slab& slab : slabs) {
     if (slab.end_token <= 32) continue;
     const int64_t skipped = std::max<int64_t>(0, 32 - slab.first_token);
-    Slab rest{slab.first_token + skipped,
-              slab.end_token,
-              {slab.bytes.begin() + decode.core.kv_format().bytes_for(skipped), slab.bytes.end()}};
+    Slab rest{slab.first_token + skipped, slab.end_token,
+        {slab.bytes.begin() + decode.core.kv_format().bytes_for(skipped), slab.bytes.end()}};
     EXPECT_TRUE(decode.core.import_pages(import_of(rest, request, id, 56)).imported);
   }
   EXPECT_EQ(decode.core.cached_tokens("", request.prompt), 56);
@@ -451,7 +448,7 @@ TEST(Transfer, MovesBetweenTwoRunningEngines) {
   EXPECT_FALSE(read) << "closed";
   std::promise<KvImported> imported;
   decode.import_pages(import_of(slab, request, request.id, 64),
-                      [&](KvImported result) { imported.set_value(std::move(result)); });
+      [&](KvImported result) { imported.set_value(std::move(result)); });
   auto answer = imported.get_future();
   ASSERT_EQ(answer.wait_for(std::chrono::minutes(1)), std::future_status::ready);
   EXPECT_TRUE(answer.get().imported);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "gpu/ceilings.h"
 
 #include <algorithm>
@@ -64,10 +65,10 @@ double measure_read_bandwidth(DeviceMemory& memory, Stream& stream) {
   const auto count = bytes / static_cast<int64_t>(sizeof(uint4));
   const double seconds = best_seconds(stream, [&] {
     launch({.kernel = "read_all",
-            .grid = {stream.device().num_sms * 4},
-            .block = {kThreads},
-            .numbers = {bytes}},
-           stream, read_all, data.as<uint4>(), count, reinterpret_cast<uint32_t*>(data.data() + bytes));
+               .grid = {stream.device().num_sms * 4},
+               .block = {kThreads},
+               .numbers = {bytes}},
+        stream, read_all, data.as<uint4>(), count, reinterpret_cast<uint32_t*>(data.data() + bytes));
   });
   return static_cast<double>(bytes) / seconds;
 }
@@ -77,7 +78,7 @@ double measure_fma_peak(DeviceMemory& memory, Stream& stream) {
   const int64_t blocks = stream.device().num_sms * 4;
   const double seconds = best_seconds(stream, [&] {
     launch({.kernel = "multiply_add", .grid = {blocks}, .block = {kThreads}}, stream, multiply_add,
-           sink.as<float>());
+        sink.as<float>());
   });
   return 2.0 * kChains * kRounds * kThreads * static_cast<double>(blocks) / seconds;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What this device can do at most, measured: the denominators of every "% of the ceiling".
 #include "gpu/memory.h"

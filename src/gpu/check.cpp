@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <string_view>
 
 #include "base/format.h"
@@ -21,8 +22,8 @@ void check(cudaError_t status, SourceLocation at) {
 void check(cudaError_t status, Stream& stream, SourceLocation at) {
   if (status == cudaSuccess) return;
   const std::string launches = stream.log().text();
-  throw Error(describe(status, at) + (launches.empty() ? "" : "; last launches, newest first:\n" + launches),
-              at);
+  throw Error(
+      describe(status, at) + (launches.empty() ? "" : "; last launches, newest first:\n" + launches), at);
 }
 
 }  // namespace cheetah::gpu

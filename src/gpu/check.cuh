@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // CUDA's status codes as Errors.
 #include <cuda_runtime_api.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tests that need a GPU; without one they say so and pass.
 #include <gtest/gtest.h>
 

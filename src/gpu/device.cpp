@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "gpu/device.h"
 
 #include "base/format.h"
@@ -22,21 +23,22 @@ std::string why_not() {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorInsufficientDriver)
     return format("the NVIDIA driver speaks CUDA {}.{} but this program needs {}.{}: update the driver",
-                  driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+        driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   if (status != cudaSuccess || count == 0)
     return format("no CUDA device can be used here ({})",
-                  status == cudaSuccess ? "the driver lists none" : cudaGetErrorString(status));
+        status == cudaSuccess ? "the driver lists none" : cudaGetErrorString(status));
   int major = 0;
   if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) != cudaSuccess ||
       major < kLeastComputeMajor)
     return format("the CUDA device has compute capability {}.x but {}.0 is the least that is supported",
-                  major, kLeastComputeMajor);
+        major, kLeastComputeMajor);
   return "";
 }
 
 Availability find_out() {
-  std::string reason = why_not();
-  return {.available = reason.empty(), .reason = std::move(reason)};
+  Availability found{.available = false, .reason = why_not()};
+  found.available = found.reason.empty();
+  return found;
 }
 
 }  // namespace
@@ -55,16 +57,16 @@ DeviceInfo query_device(int index) {
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, index));
   DeviceInfo info{.index = index,
-                  .name = properties.name,
-                  .compute_major = properties.major,
-                  .compute_minor = properties.minor,
-                  .num_sms = properties.multiProcessorCount,
-                  .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
-                  .l2_bytes = properties.l2CacheSize,
-                  .shared_bytes_per_block = static_cast<int64_t>(properties.sharedMemPerBlockOptin),
-                  .clock_mhz = attribute(cudaDevAttrClockRate, index) / 1e3,
-                  .memory_clock_mhz = attribute(cudaDevAttrMemoryClockRate, index) / 1e3,
-                  .memory_bus_bits = properties.memoryBusWidth};
+      .name = properties.name,
+      .compute_major = properties.major,
+      .compute_minor = properties.minor,
+      .num_sms = properties.multiProcessorCount,
+      .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
+      .l2_bytes = properties.l2CacheSize,
+      .shared_bytes_per_block = static_cast<int64_t>(properties.sharedMemPerBlockOptin),
+      .clock_mhz = attribute(cudaDevAttrClockRate, index) / 1e3,
+      .memory_clock_mhz = attribute(cudaDevAttrMemoryClockRate, index) / 1e3,
+      .memory_bus_bits = properties.memoryBusWidth};
   check(cudaDriverGetVersion(&info.driver_version));
   check(cudaRuntimeGetVersion(&info.runtime_version));
   return info;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Which CUDA device there is and what it can do.
 #include <cstdint>
@@ -10,7 +11,7 @@ struct Availability {
   std::string reason;  // one sentence when not: no CUDA in this build, no driver, no device, too old a driver
   explicit operator bool() const { return available; }
 };
-// Never throws; asks the driver once a process.
+// Never throws; asks the driver once per process.
 const Availability& cuda_available();
 
 struct DeviceInfo {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "gpu/device.h"
 
 #include <gtest/gtest.h>

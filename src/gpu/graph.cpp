@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "gpu/graph.h"
 
 #include "gpu/check.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A recorded sequence of launches that the device runs with one call.
 #include <functional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Kernel launches: one place that configures, checks and logs them.
 #include <cuda_runtime.h>
@@ -23,15 +24,15 @@ struct LaunchConfig {
 };
 
 inline dim3 dim3_of(const Extent& extent) {
-  return dim3(static_cast<unsigned>(extent.x), static_cast<unsigned>(extent.y),
-              static_cast<unsigned>(extent.z));
+  return dim3(
+      static_cast<unsigned>(extent.x), static_cast<unsigned>(extent.y), static_cast<unsigned>(extent.z));
 }
 
 inline void log_launch(const LaunchConfig& config, Stream& stream) {
   LaunchRecord record{.kernel = config.kernel,
-                      .grid = config.grid,
-                      .block = config.block,
-                      .shared_bytes = config.shared_bytes};
+      .grid = config.grid,
+      .block = config.block,
+      .shared_bytes = config.shared_bytes};
   for (const int64_t number : config.numbers)
     if (record.num_numbers < LaunchRecord::kMaxNumbers) record.numbers[record.num_numbers++] = number;
   stream.log().add(record);
@@ -44,9 +45,9 @@ void launch(const LaunchConfig& config, Stream& stream, void (*kernel)(Params...
   log_launch(config, stream);
   constexpr int64_t kAlwaysAllowed = 48 << 10;
   if (config.shared_bytes > kAlwaysAllowed)
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(config.shared_bytes)),
-          stream);
+    check(cudaFuncSetAttribute(
+              kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(config.shared_bytes)),
+        stream);
   cudaLaunchAttribute attributes[2];
   unsigned num_attributes = 0;
   if (config.cluster.x * config.cluster.y * config.cluster.z > 1) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -29,7 +30,7 @@ class Launches : public testing::Test {
   void add(const DeviceBuffer& buffer, int number) {
     const int64_t count = buffer.size() / static_cast<int64_t>(sizeof(int));
     launch({.kernel = "add_number", .grid = {(count + 127) / 128}, .block = {128}, .numbers = {count}},
-           stream_, add_number, buffer.as<int>(), number, static_cast<int>(count));
+        stream_, add_number, buffer.as<int>(), number, static_cast<int>(count));
   }
 };
 
@@ -73,7 +74,7 @@ TEST_F(Launches, LeaveTheStreamUsableWhenRecordingFails) {
 TEST_F(Launches, ThatCannotStartNameTheKernel) {
   try {
     launch({.kernel = "too_wide", .grid = {1}, .block = {4096}, .numbers = {17}}, stream_, add_number,
-           nullptr, 0, 0);
+        nullptr, 0, 0);
     FAIL() << "a block of 4096 threads started";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("too_wide(17) grid 1x1x1 block 4096x1x1"), std::string::npos)

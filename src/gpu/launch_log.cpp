@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "gpu/launch_log.h"
 
 #include <algorithm>
@@ -12,8 +13,7 @@ std::string text_of(const LaunchRecord& record) {
   for (size_t i = 0; i < record.num_numbers; ++i)
     sizes += (i ? ", " : "") + std::to_string(record.numbers[i]);
   return format("{}({}) grid {}x{}x{} block {}x{}x{} shared {}\n", record.kernel, sizes, record.grid.x,
-                record.grid.y, record.grid.z, record.block.x, record.block.y, record.block.z,
-                record.shared_bytes);
+      record.grid.y, record.grid.z, record.block.x, record.block.y, record.block.z, record.shared_bytes);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The last kernel launches of a stream. A fault on the device is seen later and says nothing about its
 // kernel: this does.
@@ -30,7 +31,7 @@ class LaunchLog {
   static constexpr size_t kept() { return kSlots; }
   void add(const LaunchRecord& record) { records_[static_cast<size_t>(count_++ % kSlots)] = record; }
   int64_t count() const { return count_; }
-  // Newest first, one a line: "gemm_tile(4096, 64, 4096) grid 64x1x1 block 256x1x1 shared 0".
+  // Newest first, one per line: "gemm_tile(4096, 64, 4096) grid 64x1x1 block 256x1x1 shared 0".
   std::string text() const;
 
  private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "gpu/launch_log.h"
 
 #include <gtest/gtest.h>
@@ -10,14 +11,14 @@ TEST(LaunchLog, TellsTheNewestLaunchFirst) {
   EXPECT_EQ(log.text(), "");
   log.add({.kernel = "first"});
   log.add({.kernel = "second",
-           .grid = {2, 3, 1},
-           .block = {128, 1, 1},
-           .shared_bytes = 64,
-           .numbers = {7, 9},
-           .num_numbers = 2});
+      .grid = {2, 3, 1},
+      .block = {128, 1, 1},
+      .shared_bytes = 64,
+      .numbers = {7, 9},
+      .num_numbers = 2});
   EXPECT_EQ(log.text(),
-            "second(7, 9) grid 2x3x1 block 128x1x1 shared 64\n"
-            "first() grid 1x1x1 block 1x1x1 shared 0\n");
+      "second(7, 9) grid 2x3x1 block 128x1x1 shared 64\n"
+      "first() grid 1x1x1 block 1x1x1 shared 0\n");
 }
 
 TEST(LaunchLog, KeepsOnlyTheLastLaunches) {

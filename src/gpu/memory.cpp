@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "gpu/memory.h"
 
 #include <algorithm>
@@ -10,13 +11,13 @@ namespace {
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-std::string full_message(const DeviceMemory& memory, ArenaKind arena, int64_t bytes,
-                         const DeviceInfo& device) {
+std::string full_message(
+    const DeviceMemory& memory, ArenaKind arena, int64_t bytes, const DeviceInfo& device) {
   std::string uses;
   for (const ArenaKind each : {ArenaKind::kWeights, ArenaKind::kKv, ArenaKind::kWorkspace})
     uses += format("{}{} {:.2f} GiB", uses.empty() ? "" : ", ", name_of(each), gib(memory.use(each).bytes));
   return format("{}: {:.2f} GiB more for {} do not fit in the device's {:.2f} GiB ({})", device.name,
-                gib(bytes), name_of(arena), gib(device.memory_bytes), uses);
+      gib(bytes), name_of(arena), gib(device.memory_bytes), uses);
 }
 
 }  // namespace
@@ -52,8 +53,8 @@ DeviceBuffer DeviceMemory::allocate(ArenaKind arena, int64_t bytes, Stream& stre
   DeviceBuffer buffer;
   if (bytes == 0) return buffer;
   void* data = nullptr;
-  const cudaError_t status = cudaMallocFromPoolAsync(&data, static_cast<size_t>(bytes),
-                                                     pools_[static_cast<size_t>(arena)], stream.handle());
+  const cudaError_t status = cudaMallocFromPoolAsync(
+      &data, static_cast<size_t>(bytes), pools_[static_cast<size_t>(arena)], stream.handle());
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // this one does not stick: the device is whole
     throw Error(full_message(*this, arena, bytes, device_));

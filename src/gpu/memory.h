@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Memory of the device and pinned memory of the host.
 #include <array>

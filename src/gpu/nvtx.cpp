@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "gpu/nvtx.h"
 
 #ifdef CHEETAH_NVTX

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Named ranges in Nsight Systems' timeline; nothing when built with CHEETAH_NVTX=OFF.
 

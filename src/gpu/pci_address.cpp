@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "gpu/pci_address.h"
 
 #include "gpu/check.cuh"

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Hopper instructions without a C++ name: asynchronous copies, barriers in shared memory, clusters, dependent
-// launches. One function an instruction, nothing more.
+// launches. One function per instruction, nothing more.
 #include <cstdint>
 
 #include "gpu/tensor_map.h"
@@ -19,9 +20,9 @@ __device__ inline void fence_barrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 __device__ inline void barrier_expect_bytes(uint64_t* barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+      : "memory");
 }
 __device__ inline void barrier_arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
@@ -56,8 +57,8 @@ __device__ inline void copy_bytes(void* to, const void* from, uint32_t bytes, ui
 }
 // The same into every block of the cluster named in mask, at the same place, with the bytes to each one's
 // barrier.
-__device__ inline void copy_bytes_to_cluster(void* to, const void* from, uint32_t bytes, uint64_t* barrier,
-                                             uint16_t mask) {
+__device__ inline void copy_bytes_to_cluster(
+    void* to, const void* from, uint32_t bytes, uint64_t* barrier, uint16_t mask) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, "
       "[%3], "
@@ -66,24 +67,24 @@ __device__ inline void copy_bytes_to_cluster(void* to, const void* from, uint32_
       : "memory");
 }
 // A box of a tensor map into shared memory; the barrier gets its bytes. Coordinates: innermost first.
-__device__ inline void copy_box_2d(void* to, const gpu::TensorMap* map, int x, int y, uint64_t* barrier,
-                                   uint64_t policy) {
+__device__ inline void copy_box_2d(
+    void* to, const gpu::TensorMap* map, int x, int y, uint64_t* barrier, uint64_t policy) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
       "[%0], [%1, {%3, %4}], [%2], %5;" ::"r"(shared_address(to)),
       "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "l"(policy)
       : "memory");
 }
-__device__ inline void copy_box_3d(void* to, const gpu::TensorMap* map, int x, int y, int z,
-                                   uint64_t* barrier, uint64_t policy) {
+__device__ inline void copy_box_3d(
+    void* to, const gpu::TensorMap* map, int x, int y, int z, uint64_t* barrier, uint64_t policy) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
       "[%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared_address(to)),
       "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z), "l"(policy)
       : "memory");
 }
-__device__ inline void copy_box_4d(void* to, const gpu::TensorMap* map, int x, int y, int z, int w,
-                                   uint64_t* barrier, uint64_t policy) {
+__device__ inline void copy_box_4d(
+    void* to, const gpu::TensorMap* map, int x, int y, int z, int w, uint64_t* barrier, uint64_t policy) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
       "[%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(shared_address(to)),
@@ -92,8 +93,8 @@ __device__ inline void copy_box_4d(void* to, const gpu::TensorMap* map, int x, i
 }
 // The box goes to the same place, and its bytes to the same barrier, in every block of the cluster named in
 // mask.
-__device__ inline void copy_box_2d_to_cluster(void* to, const gpu::TensorMap* map, int x, int y,
-                                              uint64_t* barrier, uint16_t mask) {
+__device__ inline void copy_box_2d_to_cluster(
+    void* to, const gpu::TensorMap* map, int x, int y, uint64_t* barrier, uint16_t mask) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
       "[%0], [%1, {%3, %4}], [%2], %5;" ::"r"(shared_address(to)),

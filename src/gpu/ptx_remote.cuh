@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// Stores into the shared memory of another block of the cluster. One function an instruction.
+// Stores into the shared memory of another block of the cluster. One function per instruction.
 #include "gpu/ptx.cuh"
 
 namespace cheetah::ptx {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "gpu/stream.h"
 
 #include "gpu/check.cuh"
@@ -5,8 +6,8 @@
 namespace cheetah::gpu {
 
 Event::Event(Timing timing) {
-  check(cudaEventCreateWithFlags(&handle_,
-                                 timing == Timing::kTimed ? cudaEventDefault : cudaEventDisableTiming));
+  check(cudaEventCreateWithFlags(
+      &handle_, timing == Timing::kTimed ? cudaEventDefault : cudaEventDisableTiming));
 }
 
 Event::~Event() {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Order on the device: streams carry work, events mark points in it.
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "gpu/tensor_map.h"
 
 #include <cuda.h>
@@ -19,8 +20,8 @@ Encode find_encode() {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found{};
   constexpr unsigned kSinceCuda = 12000;
-  check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, kSinceCuda, cudaEnableDefault,
-                                         &found));
+  check(cudaGetDriverEntryPointByVersion(
+      "cuTensorMapEncodeTiled", &function, kSinceCuda, cudaEnableDefault, &found));
   if (found != cudaDriverEntryPointSuccess || !function)
     throw Error("the NVIDIA driver has no cuTensorMapEncodeTiled: one for CUDA 12 or later is needed");
   return reinterpret_cast<Encode>(function);
@@ -67,8 +68,8 @@ std::string text_of(const TensorMapShape& shape) {
 }  // namespace
 
 TensorMap make_tensor_map(const void* device_data, const TensorMapShape& shape) {
-  CHEETAH_ASSERT(shape.rank >= 1 && shape.rank <= TensorMapShape::kMaxRank,
-                 "a tensor map has up to four dimensions");
+  CHEETAH_ASSERT(
+      shape.rank >= 1 && shape.rank <= TensorMapShape::kMaxRank, "a tensor map has up to four dimensions");
   static const Encode encode = find_encode();
   cuuint64_t dims[TensorMapShape::kMaxRank], strides[TensorMapShape::kMaxRank] = {};
   cuuint32_t box[TensorMapShape::kMaxRank], steps[TensorMapShape::kMaxRank];
@@ -80,9 +81,8 @@ TensorMap make_tensor_map(const void* device_data, const TensorMapShape& shape) 
   }
   CUtensorMap map;
   const CUresult status = encode(&map, type_of(shape.element), static_cast<cuuint32_t>(shape.rank),
-                                 const_cast<void*>(device_data), dims, strides, box, steps,
-                                 CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(shape.swizzle),
-                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      const_cast<void*>(device_data), dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      swizzle_of(shape.swizzle), CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS)
     throw Error(
         format("the driver takes no tensor map of {} (error {})", text_of(shape), static_cast<int>(status)));

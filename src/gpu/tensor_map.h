@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Descriptors of tensors in device memory for the bulk tensor copy engine (Hopper and later).
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // This build has no CUDA: every way to a device ends in one clear Error.
 #include "base/error.h"
 #include "gpu/ceilings.h"
@@ -15,8 +16,9 @@ namespace {
 }  // namespace
 
 const Availability& cuda_available() {
-  static const Availability answer{
-      .available = false, .reason = "this cheetah was built without CUDA: build it where nvcc is found"};
+  static const Availability answer{.available = false,
+      .reason =
+          "this cheetah was built without CUDA: install the CUDA toolkit 12.4 or later (nvcc) and build it again"};
   return answer;
 }
 

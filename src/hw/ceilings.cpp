@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "hw/ceilings.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What this machine can do at most, measured: the denominators of every "% of the ceiling".
 #include "base/thread_pool.h"

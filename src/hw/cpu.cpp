@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "hw/cpu.h"
 
 #include <hwy/highway.h>
@@ -73,9 +74,9 @@ std::vector<CpuCache> read_caches(const std::string& root) {
     const auto level = static_cast<int>(read_number(folder + "level", 0));
     if (level == 0) return caches;
     caches.push_back({.level = level,
-                      .type = read_word(folder + "type"),
-                      .bytes = cache_size(read_word(folder + "size")),
-                      .shared_by = std::max(1, count_in_list(read_word(folder + "shared_cpu_list")))});
+        .type = read_word(folder + "type"),
+        .bytes = cache_size(read_word(folder + "size")),
+        .shared_by = std::max(1, count_in_list(read_word(folder + "shared_cpu_list")))});
   }
 }
 

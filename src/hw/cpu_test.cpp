@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "hw/cpu.h"
 
 #include <gtest/gtest.h>

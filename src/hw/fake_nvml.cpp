@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A stand-in for libnvidia-ml.so.1 with two GPUs, so that the tests load and call a real library.
 #include <cstdio>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "hw/gpu_watch.h"
 
 #include <array>
@@ -8,8 +9,11 @@ namespace cheetah {
 namespace {
 
 constexpr std::array kReasons = {
-    ThrottleReason{0x4, "power"},          ThrottleReason{0x8, "hardware"},     ThrottleReason{0x20, "heat"},
-    ThrottleReason{0x40, "hardware_heat"}, ThrottleReason{0x80, "power_brake"},
+    ThrottleReason{0x4, "power"},
+    ThrottleReason{0x8, "hardware"},
+    ThrottleReason{0x20, "heat"},
+    ThrottleReason{0x40, "hardware_heat"},
+    ThrottleReason{0x80, "power_brake"},
 };
 
 struct MemoryInfo {

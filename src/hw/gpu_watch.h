@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What a GPU does at a moment, as its driver tells it. Reads only.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "hw/gpu_watch.h"
 
 #include <gtest/gtest.h>

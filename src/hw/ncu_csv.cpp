@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "hw/ncu_csv.h"
 
 #include <algorithm>
@@ -57,11 +58,10 @@ struct Unit {
 };
 
 Unit unit_of(std::string_view text) {
-  constexpr std::pair<char, double> kPrefixes[] = {{'K', 1e3},  {'k', 1e3},  {'M', 1e6},
-                                                   {'G', 1e9},  {'T', 1e12}, {'m', 1e-3},
-                                                   {'u', 1e-6}, {'n', 1e-9}, {'p', 1e-12}};
-  constexpr std::string_view kBases[] = {"byte", "second", "s",      "hz",     "Hz",
-                                         "inst", "cycle",  "sector", "request"};
+  constexpr std::pair<char, double> kPrefixes[] = {{'K', 1e3}, {'k', 1e3}, {'M', 1e6}, {'G', 1e9},
+      {'T', 1e12}, {'m', 1e-3}, {'u', 1e-6}, {'n', 1e-9}, {'p', 1e-12}};
+  constexpr std::string_view kBases[] = {
+      "byte", "second", "s", "hz", "Hz", "inst", "cycle", "sector", "request"};
   const auto is_base = [&](std::string_view word) {
     return std::ranges::find(kBases, word) != std::end(kBases);
   };
@@ -84,8 +84,8 @@ std::pair<double, std::string> base_unit(std::string_view text) {
   return {above.scale / below.scale, std::string(above.base) + "/" + std::string(below.base)};
 }
 
-void store(KernelCounters& kernel, const std::string& name, const std::string& text,
-           const std::string& unit_text) {
+void store(
+    KernelCounters& kernel, const std::string& name, const std::string& text, const std::string& unit_text) {
   const auto number = csv_number(text);
   if (!number || name.empty()) return;
   const auto [scale, unit] = base_unit(unit_text);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Counters of kernels as Nsight Compute writes them: `ncu --csv`, page raw (one row a kernel) or details (one
 // row a metric).
@@ -13,7 +14,7 @@ namespace cheetah {
 struct KernelCounters {
   std::string name;
   // By metric ("dram__bytes_read.sum") or by label ("Duration"). In base units: bytes, nanoseconds, hertz,
-  // and a second below a fraction line. A label that stands twice with different units keeps the first; the
+  // and a second below a fraction line. A label that comes twice with different units keeps the first; the
   // other one is found as "Memory Throughput [byte/second]".
   std::map<std::string, double, std::less<>> metrics;
   std::string block_size, grid_size, compute_capability;  // as written, "" where the columns are missing

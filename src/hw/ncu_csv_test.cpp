@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "hw/ncu_csv.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "hw/nvml.h"
 
 namespace cheetah {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // NVML, the driver's library that tells about NVIDIA GPUs, loaded at run time: a machine without the driver
 // needs neither header nor library. Callers declare the few structures they pass.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // For tests: runs a check once for every instruction set this machine can execute.
 #include <hwy/targets.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // For tests: an output that starts as NaN between two bands of guards, so that a number not written and a
 // number written outside are both seen.
@@ -32,8 +33,8 @@ class Guarded {
 };
 
 // |actual - expected| <= absolute + relative * |expected| everywhere; the worst offender is named. NaN fails.
-inline void expect_close(const float* actual, const float* expected, int64_t count, double absolute,
-                         double relative) {
+inline void expect_close(
+    const float* actual, const float* expected, int64_t count, double absolute, double relative) {
   int64_t worst = -1;
   double worst_excess = 0;
   for (int64_t i = 0; i < count; ++i) {

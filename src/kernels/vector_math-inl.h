@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Elementary functions on Highway vectors of float. Included once per target, after hwy/highway.h.
 // Polynomials are Chebyshev fits made for these intervals; vector_math_test.cpp measures the stated errors.
 #if defined(CHEETAH_KERNELS_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)

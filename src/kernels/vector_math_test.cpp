@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/vector_math_test.cpp"
 #include "hwy/foreach_target.h"
@@ -100,9 +101,9 @@ TEST(VectorMath, EndsOfTheRangeAreRight) {
     EXPECT_NEAR(ends[5], std::exp(-100.0), 1.5e-45);  // one step of the subnormals
     EXPECT_TRUE(std::isnan(ends[6]));
     EXPECT_EQ(evaluated(kExpNonpositive, {0.f, -87.5f, -kInfinity, -3e38f}),
-              (std::vector<float>{1.f, 0.f, 0.f, 0.f}));
-    EXPECT_EQ(evaluated(kTanh, {0.f, kInfinity, -kInfinity, 50.f}),
-              (std::vector<float>{0.f, 1.f, -1.f, 1.f}));
+        (std::vector<float>{1.f, 0.f, 0.f, 0.f}));
+    EXPECT_EQ(
+        evaluated(kTanh, {0.f, kInfinity, -kInfinity, 50.f}), (std::vector<float>{0.f, 1.f, -1.f, 1.f}));
   });
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/array_trial.h"
 
 #include <sys/mman.h>
@@ -159,7 +160,7 @@ void ArrayTrial::fill_set(int set) {
     std::memset(at - kGuardBytes, static_cast<int>(kGuard), kGuardBytes);
     std::memset(at, 0, static_cast<size_t>(arrays_[i].bytes));
     std::memset(at + arrays_[i].bytes, static_cast<int>(kGuard),
-                static_cast<size_t>(padded(arrays_[i].bytes) - arrays_[i].bytes + kGuardBytes));
+        static_cast<size_t>(padded(arrays_[i].bytes) - arrays_[i].bytes + kGuardBytes));
     if (arrays_[i].derive) arrays_[i].derive(at, HostArrays(pointers));
     pointers.push_back(at);
     if (arrays_[i].fill) arrays_[i].fill(at, s.seed + 0x10001u * static_cast<uint64_t>(set) + 0x1000193u * i);
@@ -174,8 +175,8 @@ void ArrayTrial::fill(uint64_t seed) {
   for (int set = 0; set < s.num_sets; ++set) {
     fill_set(set);
     if (!s.on_device) continue;
-    gpu::copy_to_device(s.device[static_cast<size_t>(set)].data(), s.host[0].data(), s.set_bytes,
-                        *setup_.stream);
+    gpu::copy_to_device(
+        s.device[static_cast<size_t>(set)].data(), s.host[0].data(), s.set_bytes, *setup_.stream);
     setup_.stream->wait();
   }
 }
@@ -185,8 +186,8 @@ void ArrayTrial::compute_expected(int set) {
   if (s.expected_set == set) return;
   if (device_reference_ && s.on_device) {
     device_reference_(launch_of(set));
-    gpu::copy_to_host(s.expected.data(), s.device[static_cast<size_t>(set)].data(), s.set_bytes,
-                      *setup_.stream);
+    gpu::copy_to_host(
+        s.expected.data(), s.device[static_cast<size_t>(set)].data(), s.set_bytes, *setup_.stream);
     setup_.stream->wait();
   } else {
     if (s.on_device)
@@ -236,8 +237,8 @@ std::optional<std::string> ArrayTrial::check(int variant, int set) {
   Storage& s = *storage_;
   const std::byte* image = s.host[s.on_device ? 0 : static_cast<size_t>(set)].data();
   if (s.on_device) {
-    gpu::copy_to_host(s.host[0].data(), s.device[static_cast<size_t>(set)].data(), s.set_bytes,
-                      *setup_.stream);
+    gpu::copy_to_host(
+        s.host[0].data(), s.device[static_cast<size_t>(set)].data(), s.set_bytes, *setup_.stream);
     setup_.stream->wait();
   }
   const Tolerance tolerance = code_[static_cast<size_t>(variant)].tolerance.value_or(

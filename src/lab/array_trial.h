@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A trial made of arrays: declare inputs and outputs, give the oracle and one lambda a variant. The same for
 // CPU and CUDA; arrays live where the experiment runs.
@@ -22,6 +23,7 @@
 #include <span>
 #include <type_traits>
 
+#include "base/hash.h"
 #include "lab/experiment.h"
 
 namespace cheetah::lab {
@@ -84,10 +86,7 @@ T number_to(double value) {
 
 // Uniform in [0, 1): a pure function of both, quick enough for large arrays.
 inline double uniform_at(uint64_t seed, uint64_t index) {
-  uint64_t z = seed + 0x9E3779B97F4A7C15u * (index + 1);  // SplitMix64's mixing
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
+  return static_cast<double>(split_mix64(seed, index) >> 11) * 0x1p-53;
 }
 
 struct WrongElement {
@@ -96,8 +95,8 @@ struct WrongElement {
 };
 // The first element outside the tolerance.
 template <class T>
-std::optional<WrongElement> first_wrong(const std::byte* got, const std::byte* want, int64_t count,
-                                        const Tolerance& tolerance) {
+std::optional<WrongElement> first_wrong(
+    const std::byte* got, const std::byte* want, int64_t count, const Tolerance& tolerance) {
   const T* a = reinterpret_cast<const T*>(got);
   const T* b = reinterpret_cast<const T*>(want);
   for (int64_t i = 0; i < count; ++i) {
@@ -124,41 +123,41 @@ class ArrayTrial final : public Trial {
   }
   // Inputs of another shape (indices, permutations, lists): `fill` writes all of them on the host.
   template <class T>
-  Array<T> input_from(std::string name, int64_t count,
-                      std::function<void(std::span<T>, uint64_t seed)> fill) {
+  Array<T> input_from(
+      std::string name, int64_t count, std::function<void(std::span<T>, uint64_t seed)> fill) {
     return {add({.name = std::move(name),
-                 .kind = Kind::kInput,
-                 .bytes = bytes_of<T>(count),
-                 .count = count,
-                 .fill =
-                     [count, fill = std::move(fill)](std::byte* to, uint64_t seed) {
-                       fill({reinterpret_cast<T*>(to), static_cast<size_t>(count)}, seed);
-                     }}),
-            count};
+                .kind = Kind::kInput,
+                .bytes = bytes_of<T>(count),
+                .count = count,
+                .fill =
+                    [count, fill = std::move(fill)](std::byte* to, uint64_t seed) {
+                      fill({reinterpret_cast<T*>(to), static_cast<size_t>(count)}, seed);
+                    }}),
+        count};
   }
   // Inputs computed from those declared before: the same numbers in another layout or type.
   template <class T>
-  Array<T> derived(std::string name, int64_t count,
-                   std::function<void(std::span<T>, const HostArrays& from)> derive) {
+  Array<T> derived(
+      std::string name, int64_t count, std::function<void(std::span<T>, const HostArrays& from)> derive) {
     const auto fill = [count, derive = std::move(derive)](std::byte* to, const HostArrays& from) {
       derive({reinterpret_cast<T*>(to), static_cast<size_t>(count)}, from);
     };
     return {add({.name = std::move(name),
-                 .kind = Kind::kInput,
-                 .bytes = bytes_of<T>(count),
-                 .count = count,
-                 .derive = fill}),
-            count};
+                .kind = Kind::kInput,
+                .bytes = bytes_of<T>(count),
+                .count = count,
+                .derive = fill}),
+        count};
   }
   // Poisoned before a check, between guard bands; compared with the oracle's.
   template <class T>
   Array<T> output(std::string name, int64_t count) {
     return {add({.name = std::move(name),
-                 .kind = Kind::kOutput,
-                 .bytes = bytes_of<T>(count),
-                 .count = count,
-                 .wrong = first_wrong<T>}),
-            count};
+                .kind = Kind::kOutput,
+                .bytes = bytes_of<T>(count),
+                .count = count,
+                .wrong = first_wrong<T>}),
+        count};
   }
   // Zeroed by fill(); neither poisoned nor compared.
   template <class T>
@@ -203,8 +202,8 @@ class ArrayTrial final : public Trial {
     int64_t count = 0;
     std::function<void(std::byte*, uint64_t)> fill = {};
     std::function<void(std::byte*, const HostArrays&)> derive = {};
-    std::optional<WrongElement> (*wrong)(const std::byte*, const std::byte*, int64_t,
-                                         const Tolerance&) = nullptr;
+    std::optional<WrongElement> (*wrong)(
+        const std::byte*, const std::byte*, int64_t, const Tolerance&) = nullptr;
   };
   struct Code;
   struct Storage;

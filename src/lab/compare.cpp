@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/compare.h"
 
 #include <algorithm>
@@ -43,10 +44,10 @@ void demand_one_machine(std::span<const LabRun> before, std::span<const LabRun> 
     for (const LabRun& run : side) {
       if (run.provenance.hardware != first.hardware)
         throw Error(format("runs of different hardware cannot be compared: '{}' and '{}'", first.hardware,
-                           run.provenance.hardware));
+            run.provenance.hardware));
       if (run.provenance.driver != first.driver)
         throw Error(format("runs under different drivers cannot be compared: '{}' and '{}'", first.driver,
-                           run.provenance.driver));
+            run.provenance.driver));
     }
 }
 
@@ -73,9 +74,8 @@ std::string_view name_of(Change change) {
 }
 
 bool Comparison::has_regression() const {
-  return std::ranges::any_of(variants, [](const ComparedVariant& v) {
-    return v.change == Change::kSlower || v.change == Change::kBroken;
-  });
+  return std::ranges::any_of(variants,
+      [](const ComparedVariant& v) { return v.change == Change::kSlower || v.change == Change::kBroken; });
 }
 
 Comparison compare_runs(std::span<const LabRun> before, std::span<const LabRun> after, double threshold) {
@@ -103,7 +103,7 @@ std::string comparison_text(const Comparison& comparison) {
       continue;
     }
     table.add({v.experiment, v.size, v.variant, human_time(v.before_s), human_time(v.after_s),
-               format("{:.2f}x", v.ratio), format("{:.0f} %", 100 * v.band), std::string(name_of(v.change))});
+        format("{:.2f}x", v.ratio), format("{:.0f} %", 100 * v.band), std::string(name_of(v.change))});
   }
   const auto changed = static_cast<int64_t>(comparison.variants.size()) - same;
   std::string out = changed > 0 ? table.render() : std::string();

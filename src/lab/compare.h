@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Two sets of runs of one machine side by side: what became slower, and did it stay so. Pure.
 #include <string>

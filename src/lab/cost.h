@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What a variant must do at least, and which limit of the machine it should run into.
 #include <cstdint>

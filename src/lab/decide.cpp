@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/decide.h"
 
 #include <algorithm>
@@ -45,8 +46,8 @@ std::vector<double> bootstrap(const Rounds& rounds, Domain domain) {
 }  // namespace
 
 namespace {
-constexpr std::string_view kVerdictNames[] = {"baseline", "faster",     "neutral", "slower",
-                                              "wrong",    "impossible", "skipped"};
+constexpr std::string_view kVerdictNames[] = {
+    "baseline", "faster", "neutral", "slower", "wrong", "impossible", "skipped"};
 }  // namespace
 
 std::string_view name_of(Verdict verdict) { return kVerdictNames[static_cast<size_t>(verdict)]; }
@@ -68,11 +69,11 @@ Speedup ratio_of(std::span<const double> numerator, std::span<const double> deno
   CHEETAH_ASSERT(numerator.size() == denominator.size(), "ratios are taken round by round");
   if (numerator.empty()) return {};
   const Rounds rounds{.numerator = {numerator.begin(), numerator.end()},
-                      .denominator = {denominator.begin(), denominator.end()}};
+      .denominator = {denominator.begin(), denominator.end()}};
   const std::vector<double> estimates = bootstrap(rounds, domain);
   return {.ratio = estimate(rounds, domain),
-          .low = quantile(estimates, 0.025),
-          .high = quantile(estimates, 0.975)};
+      .low = quantile(estimates, 0.025),
+      .high = quantile(estimates, 0.975)};
 }
 
 double detectable_effect(std::span<const double> a, std::span<const double> a_again, Domain domain) {

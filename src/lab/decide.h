@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // From samples to verdicts: pure functions, so that tests can try every case without a clock.
 #include <span>
@@ -10,7 +11,7 @@ namespace cheetah::lab {
 // One round measures the baseline twice (A and A') and every other variant once, in random order: what a
 // round has in common (clocks, neighbours, temperature) drops out of its ratios.
 struct Samples {
-  std::vector<double> seconds;  // one a round
+  std::vector<double> seconds;  // one per round
 };
 
 // A ratio numerator/denominator over rounds with its 95 % confidence interval; a bootstrap with a fixed seed,
@@ -25,7 +26,7 @@ double detectable_effect(std::span<const double> a, std::span<const double> a_ag
 // Neutral unless the ratio is outside 1 ± band and the whole interval is on the same side.
 Verdict verdict_of(const Speedup& speedup, double band);
 
-// Within this of the baseline, nobody should care: differences of that size come and go with the layout of
+// Differences within this do not matter: they come and go with the layout of
 // memory.
 double least_band(Domain domain);
 
@@ -38,7 +39,7 @@ double floor_margin(Domain domain);
 // One round measures the baseline twice (A and A') and every other variant once, in random order: what a
 // round has in common (clocks, neighbours, temperature) drops out of its ratios.
 struct MeasuredVariant {
-  std::vector<double> seconds;  // one a round, of one launch
+  std::vector<double> seconds;  // one per round, of one launch
   Cost cost = {};
   double roof_rate = 0;
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/decide.h"
 
 #include <gtest/gtest.h>
@@ -40,8 +41,8 @@ TEST(Decide, ADifferenceWithinTheNoiseOfEqualRunsIsNeutral) {
     variant.push_back(i % 5 == 0 ? 1.2e-3 : 0.95e-3);
   }
   EXPECT_GT(detectable_effect(a, again, Domain::kCuda), 0.02);
-  EXPECT_EQ(judge({.seconds = variant}, {.a = a, .a_again = again}, Domain::kCuda).verdict,
-            Verdict::kNeutral);
+  EXPECT_EQ(
+      judge({.seconds = variant}, {.a = a, .a_again = again}, Domain::kCuda).verdict, Verdict::kNeutral);
 }
 
 TEST(Decide, NoiseThatAWholeRoundSharesDropsOutOfItsRatios) {

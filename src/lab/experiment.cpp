@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/experiment.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ struct Registry {
   std::vector<const Experiment*> by_id;
 };
 
-// Experiments register themselves before main, in any order: the registry is made by whoever comes first.
+// Experiments register themselves before main, in any order: the first one makes the registry.
 Registry& registry() {
   static Registry all;
   return all;
@@ -23,7 +24,7 @@ Registry& registry() {
 
 Registered::Registered(Experiment experiment) {
   CHEETAH_ASSERT(!experiment.variants.empty() && !experiment.sizes.empty() && experiment.make,
-                 "an experiment has variants, sizes and code");
+      "an experiment has variants, sizes and code");
   if (experiment.domain == Domain::kCpu) experiment.timing = Timing::kWallClock;
   if (experiment.quick.empty()) experiment.quick = {experiment.sizes.front()};
   Registry& all = registry();
@@ -75,7 +76,7 @@ std::vector<Size> sizes_of(std::initializer_list<int64_t> counts) {
   for (const int64_t count : counts) {
     std::string label = format("{}", count);
     for (const auto& [unit, suffix] :
-         {std::pair{int64_t{1} << 30, "G"}, {int64_t{1} << 20, "M"}, {int64_t{1} << 10, "K"}})
+        {std::pair{int64_t{1} << 30, "G"}, {int64_t{1} << 20, "M"}, {int64_t{1} << 10, "K"}})
       if (count >= unit && count % unit == 0) {
         label = format("{}{}", count / unit, suffix);
         break;
@@ -93,9 +94,8 @@ std::string_view name_of(Timing timing) {
 }
 
 namespace {
-constexpr std::string_view kRoofNames[] = {"none",      "DRAM",      "DRAM read",   "L3",         "L2",
-                                           "L1",        "FP32",      "BF16 tensor", "FP8 tensor", "host link",
-                                           "core DRAM", "core FP32", "launch"};
+constexpr std::string_view kRoofNames[] = {"none", "DRAM", "DRAM read", "L3", "L2", "L1", "FP32",
+    "BF16 tensor", "FP8 tensor", "host link", "core DRAM", "core FP32", "launch"};
 static_assert(std::size(kRoofNames) == kNumRoofs);
 }  // namespace
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The contract of the lab: an experiment is one file that declares one Experiment and registers it.
 //
@@ -76,7 +77,7 @@ std::span<const Experiment* const> all_experiments();
 std::vector<const Experiment*> find_experiments(std::span<const std::string> patterns);
 bool matches_glob(std::string_view pattern, std::string_view text);
 
-// Declared at namespace scope, once a file.
+// Declared at namespace scope, once per file.
 class Registered {
  public:
   explicit Registered(Experiment experiment);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/history.h"
 
 #include <sqlite3.h>
@@ -84,26 +85,28 @@ int64_t count_wrong(const LabRun& run) {
 
 void History::Close::operator()(sqlite3* db) const { sqlite3_close(db); }
 
-History::History(const std::string& path) : path_(path) {
+History::History(const std::string& path, Mode mode) : path_(path) {
+  const bool writes = mode == Mode::kWrite;
   std::error_code ignored;  // opening says what is wrong
-  if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
+  if (!writes && !std::filesystem::exists(path, ignored))
+    throw Error(format("{}: no run is kept yet; 'cheetah lab run' makes one", path));
+  if (const auto folder = std::filesystem::path(path).parent_path(); writes && !folder.empty())
     std::filesystem::create_directories(folder, ignored);
   sqlite3* opened = nullptr;
-  const int status =
-      sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
+  const int flags = writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+  const int status = sqlite3_open_v2(path.c_str(), &opened, flags, nullptr);
   db_.reset(opened);
   if (status != SQLITE_OK) throw Error(format("{}: cannot be opened as the lab's history", path));
   sqlite3_db_config(opened, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   constexpr int kPatienceMs = 10000;
   sqlite3_busy_timeout(opened, kPatienceMs);
-  execute(opened, path_, kSchema);
+  if (writes) execute(opened, path_, kSchema);
 }
 
 int64_t History::add(const LabRun& run) {
   execute(db_.get(), path_, "BEGIN IMMEDIATE");
   try {
-    Statement insert(
-        db_.get(), path_,
+    Statement insert(db_.get(), path_,
         "INSERT INTO runs(time, hardware, commit_id, experiments, wrong, json) VALUES(?,?,?,?,?,?)");
     insert.bind(1, run.provenance.time)
         .bind(2, run.provenance.hardware)
@@ -132,18 +135,17 @@ int64_t History::add(const LabRun& run) {
 }
 
 std::vector<RunEntry> History::runs(int64_t most) const {
-  Statement query(
-      db_.get(), path_,
+  Statement query(db_.get(), path_,
       "SELECT id, time, hardware, commit_id, experiments, wrong FROM runs ORDER BY id DESC LIMIT ?");
   query.bind(1, most);
   std::vector<RunEntry> entries;
   while (query.step())
     entries.push_back({.id = query.integer(0),
-                       .time = query.text(1),
-                       .hardware = query.text(2),
-                       .commit = query.text(3),
-                       .num_experiments = query.integer(4),
-                       .num_wrong = query.integer(5)});
+        .time = query.text(1),
+        .hardware = query.text(2),
+        .commit = query.text(3),
+        .num_experiments = query.integer(4),
+        .num_wrong = query.integer(5)});
   return entries;
 }
 
@@ -164,21 +166,21 @@ std::optional<int64_t> History::newest() const {
 
 std::vector<TimePoint> History::times(const std::string& experiment, const std::string& hardware) const {
   Statement query(db_.get(), path_,
-                  "SELECT t.run_id, r.time, r.commit_id, t.size, t.variant, t.verdict, t.median_s, t.speedup "
-                  "FROM times t "
-                  "JOIN runs r ON r.id = t.run_id WHERE t.experiment = ? AND r.hardware = ? "
-                  "ORDER BY t.size, t.variant, t.run_id");
+      "SELECT t.run_id, r.time, r.commit_id, t.size, t.variant, t.verdict, t.median_s, t.speedup "
+      "FROM times t "
+      "JOIN runs r ON r.id = t.run_id WHERE t.experiment = ? AND r.hardware = ? "
+      "ORDER BY t.size, t.variant, t.run_id");
   query.bind(1, experiment).bind(2, hardware);
   std::vector<TimePoint> points;
   while (query.step())
     points.push_back({.run_id = query.integer(0),
-                      .time = query.text(1),
-                      .commit = query.text(2),
-                      .size = query.text(3),
-                      .variant = query.text(4),
-                      .verdict = query.text(5),
-                      .median_s = query.number(6),
-                      .speedup = query.number(7)});
+        .time = query.text(1),
+        .commit = query.text(2),
+        .size = query.text(3),
+        .variant = query.text(4),
+        .verdict = query.text(5),
+        .median_s = query.number(6),
+        .speedup = query.number(7)});
   return points;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Runs that were made, in a SQLite file.
 #include <memory>
@@ -26,8 +27,9 @@ struct TimePoint {
 // Owns the open file. Several processes may use it at once: writers wait for each other.
 class History {
  public:
-  // Makes the file and its folder where they are missing. Throws Error.
-  explicit History(const std::string& path);
+  enum class Mode { kRead, kWrite };
+  // To write: makes the file and its folder where they are missing. To read: changes nothing. Throws Error.
+  explicit History(const std::string& path, Mode mode = Mode::kWrite);
 
   int64_t add(const LabRun& run);
   std::vector<RunEntry> runs(int64_t most) const;  // newest first

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/history.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/temp_dir.h"
 #include "lab/compare.h"
 #include "lab/report/html.h"
 #include "lab/report/text.h"
@@ -33,7 +35,7 @@ LabRun run_with(double seconds, Verdict verdict = Verdict::kNeutral) {
   run.provenance.hardware = "a processor, 2 cores";
   run.provenance.commit = "abc";
   run.roofs = {{.domain = Domain::kCpu, .roof = Roof::kCoreDram, .rate = 1e10, .other_rate = 9e9},
-               {.domain = Domain::kCpu, .roof = Roof::kCoreFp32, .rate = 1e11}};
+      {.domain = Domain::kCpu, .roof = Roof::kCoreFp32, .rate = 1e11}};
   ExperimentResult e;
   e.id = "cpu/test";
   e.title = "A <test>";
@@ -45,7 +47,7 @@ LabRun run_with(double seconds, Verdict verdict = Verdict::kNeutral) {
   e.disturbances = {"other processes used 1.5 of 2 cores"};
   for (const char* label : {"1K", "1M"}) {
     SizeResult size{.label = label,
-                    .variants = {timed("plain", 1e-3, Verdict::kBaseline), timed("other", seconds, verdict)}};
+        .variants = {timed("plain", 1e-3, Verdict::kBaseline), timed("other", seconds, verdict)}};
     for (VariantResult& v : size.variants) v.cost.bytes *= e.sizes.empty() ? 1 : 1000;
     size.detectable = 0.01;
     size.num_rounds = 9;
@@ -55,20 +57,6 @@ LabRun run_with(double seconds, Verdict verdict = Verdict::kNeutral) {
   return run;
 }
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "lab_test_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw Error("no temporary folder");
-    path_ = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::string file(const char* name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
 TEST(ResultJson, ARunComesBackAsItWas) {
   const LabRun run = run_with(0.5e-3, Verdict::kFaster);
   const Json json = run_json(run);
@@ -77,14 +65,14 @@ TEST(ResultJson, ARunComesBackAsItWas) {
 
 TEST(ResultJson, WhatIsNoResultSaysWhatIsMissing) {
   for (const char* text :
-       {"{}", "[]", R"({"provenance":{}})", R"({"provenance":{"hardware":"x"},"experiments":3})",
-        R"({"provenance":{"hardware":"x"},"experiments":[{"id":"a","title":"b","domain":"moon"}]})"})
+      {"{}", "[]", R"({"provenance":{}})", R"({"provenance":{"hardware":"x"},"experiments":3})",
+          R"({"provenance":{"hardware":"x"},"experiments":[{"id":"a","title":"b","domain":"moon"}]})"})
     EXPECT_THROW(run_from_json(parse_json(text, "test"), "test"), Error) << text;
 }
 
 TEST(History, KeepsRunsAndGivesThemBack) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("deep/lab.sqlite");
+  const TempDir folder;
+  const std::string path = folder.path("deep/lab.sqlite");
   {
     History history(path);
     EXPECT_FALSE(history.newest());
@@ -102,9 +90,17 @@ TEST(History, KeepsRunsAndGivesThemBack) {
   EXPECT_TRUE(history.times("cpu/test", "another").empty());
 }
 
+TEST(History, ReadingMakesNothing) {
+  const TempDir folder;
+  EXPECT_THROW(History(folder.path("deep/lab.sqlite"), History::Mode::kRead), Error);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("deep")));
+  History(folder.path("lab.sqlite")).add(run_with(1e-3));
+  EXPECT_EQ(History(folder.path("lab.sqlite"), History::Mode::kRead).newest(), 1);
+}
+
 TEST(History, AFileThatIsNoDatabaseIsRefused) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("lab.sqlite");
+  const TempDir folder;
+  const std::string path = folder.path("lab.sqlite");
   std::FILE* file = std::fopen(path.c_str(), "w");
   for (int i = 0; i < 1000; ++i) std::fputs("not a database ", file);
   std::fclose(file);
@@ -151,7 +147,7 @@ TEST(Compare, ThresholdsAreSharesOrPercent) {
 TEST(Report, HasPlotsAndNothingFromTheNetwork) {
   const std::string html = report_html(run_with(0.5e-3, Verdict::kFaster));
   for (const char* part : {"class=\"bars\"", "class=\"lines\"", "class=\"roof\"", "A &lt;test&gt;",
-                           "Is &amp; kept?", "other processes used"})
+           "Is &amp; kept?", "other processes used"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
   for (const char* part : {"http:", "https:", "<script", "src=", "A <test>", "nan", "inf\""})
     EXPECT_EQ(html.find(part), std::string::npos) << part;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/machine.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace {
 std::optional<std::string> too_old(const gpu::DeviceInfo& device, int needed) {
   if (10 * device.compute_major + device.compute_minor >= needed) return std::nullopt;
   return format("needs compute capability {}.{}; {} has {}.{}", needed / 10, needed % 10, device.name,
-                device.compute_major, device.compute_minor);
+      device.compute_major, device.compute_minor);
 }
 
 }  // namespace
@@ -42,11 +43,11 @@ std::optional<std::string> Machine::refusal(const Experiment& experiment, const 
 Setup Machine::setup(const Experiment& experiment, const Size& size) {
   const bool cuda = experiment.domain == Domain::kCuda;
   return {.experiment = experiment,
-          .size = size,
-          .threads = threads_,
-          .cache_bytes = cuda ? device_.l2_bytes : cpu_cache_bytes_,
-          .stream = cuda ? stream_.get() : nullptr,
-          .memory = cuda ? memory_.get() : nullptr};
+      .size = size,
+      .threads = threads_,
+      .cache_bytes = cuda ? device_.l2_bytes : cpu_cache_bytes_,
+      .stream = cuda ? stream_.get() : nullptr,
+      .memory = cuda ? memory_.get() : nullptr};
 }
 
 }  // namespace cheetah::lab

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What experiments run on: threads, and the GPU where there is one.
 #include <memory>

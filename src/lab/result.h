@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What a run of the lab found: plain data that the tables, the JSON, the history and the report are made of.
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/result_json.h"
 
 #include "base/error.h"
@@ -10,18 +11,10 @@ Json variant_json(const VariantResult& v) {
   Json json = {{"name", v.name}, {"verdict", name_of(v.verdict)}};
   if (!v.note.empty()) json["note"] = v.note;
   if (v.median_s <= 0) return json;
-  json.update({{"median_s", v.median_s},
-               {"spread", v.spread},
-               {"samples", v.num_samples},
-               {"rejected", v.num_rejected},
-               {"speedup", v.speedup.ratio},
-               {"speedup_low", v.speedup.low},
-               {"speedup_high", v.speedup.high},
-               {"flops", v.cost.flops},
-               {"bytes", v.cost.bytes},
-               {"roof", name_of(v.cost.roof)},
-               {"roof_rate", v.roof_rate},
-               {"roof_share", v.roof_share}});
+  json.update({{"median_s", v.median_s}, {"spread", v.spread}, {"samples", v.num_samples},
+      {"rejected", v.num_rejected}, {"speedup", v.speedup.ratio}, {"speedup_low", v.speedup.low},
+      {"speedup_high", v.speedup.high}, {"flops", v.cost.flops}, {"bytes", v.cost.bytes},
+      {"roof", name_of(v.cost.roof)}, {"roof_rate", v.roof_rate}, {"roof_share", v.roof_share}});
   if (v.cost.items > 0) json.update({{"items", v.cost.items}, {"item", v.item}});
   return json;
 }
@@ -29,11 +22,8 @@ Json variant_json(const VariantResult& v) {
 Json size_json(const SizeResult& size) {
   Json variants = Json::array();
   for (const VariantResult& variant : size.variants) variants.push_back(variant_json(variant));
-  return {{"size", size.label},
-          {"detectable_effect", size.detectable},
-          {"input_sets", size.num_sets},
-          {"rounds", size.num_rounds},
-          {"variants", std::move(variants)}};
+  return {{"size", size.label}, {"detectable_effect", size.detectable}, {"input_sets", size.num_sets},
+      {"rounds", size.num_rounds}, {"variants", std::move(variants)}};
 }
 
 Json experiment_json(const ExperimentResult& e) {
@@ -41,30 +31,21 @@ Json experiment_json(const ExperimentResult& e) {
   for (const SizeResult& size : e.sizes) sizes.push_back(size_json(size));
   for (const VariantText& variant : e.variants)
     variants.push_back({{"name", variant.name}, {"idea", variant.idea}});
-  Json json = {{"id", e.id},
-               {"title", e.title},
-               {"question", e.question},
-               {"mechanism", e.mechanism},
-               {"claim", {{"text", e.claim}, {"variant", e.claim_variant}, {"speedup", e.claim_speedup}}},
-               {"domain", name_of(e.domain)},
-               {"timing", name_of(e.timing)},
-               {"variants", std::move(variants)},
-               {"sizes", std::move(sizes)},
-               {"wall_s", e.wall_s}};
+  Json json = {{"id", e.id}, {"title", e.title}, {"question", e.question}, {"mechanism", e.mechanism},
+      {"claim", {{"text", e.claim}, {"variant", e.claim_variant}, {"speedup", e.claim_speedup}}},
+      {"domain", name_of(e.domain)}, {"timing", name_of(e.timing)}, {"variants", std::move(variants)},
+      {"sizes", std::move(sizes)}, {"wall_s", e.wall_s}};
   if (!e.skipped.empty()) json["skipped"] = e.skipped;
   if (!e.disturbances.empty()) json["disturbances"] = e.disturbances;
   return json;
 }
 
 Json provenance_json(const Provenance& p) {
-  Json json = {{"time", p.time},   {"hardware", p.hardware}, {"cpu", p.cpu},     {"simd", p.simd},
-               {"cores", p.cores}, {"commit", p.commit},     {"quick", p.quick}, {"compiler", p.compiler}};
+  Json json = {{"time", p.time}, {"hardware", p.hardware}, {"cpu", p.cpu}, {"simd", p.simd},
+      {"cores", p.cores}, {"commit", p.commit}, {"quick", p.quick}, {"compiler", p.compiler}};
   if (!p.gpu.empty())
-    json.update({{"gpu", p.gpu},
-                 {"driver", p.driver},
-                 {"cuda", p.cuda},
-                 {"sm_mhz", p.sm_mhz},
-                 {"memory_mhz", p.memory_mhz}});
+    json.update({{"gpu", p.gpu}, {"driver", p.driver}, {"cuda", p.cuda}, {"sm_mhz", p.sm_mhz},
+        {"memory_mhz", p.memory_mhz}});
   return json;
 }
 
@@ -112,12 +93,12 @@ VariantResult variant_from(const JsonFields& fields) {
   v.num_samples = static_cast<int>(fields.integer_or("samples", 0, 0, kMost - 1));
   v.num_rejected = static_cast<int>(fields.integer_or("rejected", 0, 0, kMost - 1));
   v.speedup = {.ratio = fields.number_or("speedup", 1),
-               .low = fields.number_or("speedup_low", 1),
-               .high = fields.number_or("speedup_high", 1)};
+      .low = fields.number_or("speedup_low", 1),
+      .high = fields.number_or("speedup_high", 1)};
   v.cost = {.flops = fields.number_or("flops", 0),
-            .bytes = fields.number_or("bytes", 0),
-            .roof = roof_of(fields),
-            .items = fields.number_or("items", 0)};
+      .bytes = fields.number_or("bytes", 0),
+      .roof = roof_of(fields),
+      .items = fields.number_or("items", 0)};
   v.item = fields.string_or("item", "");
   v.roof_rate = fields.number_or("roof_rate", 0);
   v.roof_share = fields.number_or("roof_share", 0);
@@ -192,9 +173,8 @@ Json run_json(const LabRun& run) {
   }
   for (const ExperimentResult& experiment : run.experiments)
     experiments.push_back(experiment_json(experiment));
-  return {{"provenance", provenance_json(run.provenance)},
-          {"roofs", std::move(roofs)},
-          {"experiments", std::move(experiments)}};
+  return {{"provenance", provenance_json(run.provenance)}, {"roofs", std::move(roofs)},
+      {"experiments", std::move(experiments)}};
 }
 
 LabRun run_from_json(const Json& json, const std::string& what) {
@@ -206,9 +186,9 @@ LabRun run_from_json(const Json& json, const std::string& what) {
   each_of(fields, "roofs", [&](const Json& each, const std::string& where) {
     const JsonFields roof(each, where);
     run.roofs.push_back({.domain = domain_of(roof),
-                         .roof = roof_of(roof),
-                         .rate = roof.number("rate"),
-                         .other_rate = roof.number_or("other_rate", 0)});
+        .roof = roof_of(roof),
+        .rate = roof.number("rate"),
+        .other_rate = roof.number_or("other_rate", 0)});
   });
   each_of(fields, "experiments", [&](const Json& each, const std::string& where) {
     run.experiments.push_back(experiment_from(JsonFields(each, where)));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Runs as JSON: what --json writes, the history keeps and the report reads.
 #include "base/json.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The measured limits of this machine: the denominators of every share.
 #include <array>
@@ -12,7 +13,7 @@ struct MeasuredRoof {
   Domain domain = Domain::kCpu;
   Roof roof = Roof::kNone;
   double rate = 0;        // bytes/s, operations/s or launches/s
-  double other_rate = 0;  // the same limit by somebody else's means (the driver's copy); 0: none
+  double other_rate = 0;  // the same limit by other means (the driver's copy); 0: none
 };
 
 // Measures a roof when it is first asked for and keeps it. One thread.

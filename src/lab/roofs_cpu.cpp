@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Limits of a CPU: memory, the caches of one core, multiply-adds.
 #include <sys/mman.h>
 
@@ -110,8 +111,8 @@ double measure_memory(ThreadPool& pool, Machine& machine) {
     pool.run([&](int worker) {
       sink += HWY_DYNAMIC_DISPATCH(read_often)(words + (worker * pieces + piece) * kWords, kWords, 1);
     });
-    rates.push_back(static_cast<double>(threads * kPiece) /
-                    std::chrono::duration<double>(Clock::now() - begin).count());
+    rates.push_back(
+        static_cast<double>(threads * kPiece) / std::chrono::duration<double>(Clock::now() - begin).count());
   }
   return quantile(rates, 0.9);
 }

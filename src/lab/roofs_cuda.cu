@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Limits of a GPU. Kernels are as plain as the limit allows: each is the best of several runs.
 #include <algorithm>
 
@@ -12,17 +13,17 @@ namespace {
 constexpr int kThreads = 512;
 constexpr int kBlocksPerSm = 4;
 
-// 16 bytes a thread, many blocks: a fifteenth faster than few blocks that walk.
-__global__ __launch_bounds__(kThreads) void copy_all(const uint4* __restrict__ from, uint4* __restrict__ to,
-                                                     int64_t count) {
+// 16 bytes per thread, many blocks: a fifteenth faster than few blocks that walk.
+__global__ __launch_bounds__(kThreads) void copy_all(
+    const uint4* __restrict__ from, uint4* __restrict__ to, int64_t count) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < count) to[i] = from[i];
 }
 
 // All the data `passes` times, past the L1, four loads in flight: from the L2 what fits there, otherwise
 // memory.
-__global__ __launch_bounds__(kThreads) void read_all(const uint4* data, int count, int passes,
-                                                     uint32_t* sink) {
+__global__ __launch_bounds__(kThreads) void read_all(
+    const uint4* data, int count, int passes, uint32_t* sink) {
   uint32_t sum = 0;
   const int step = static_cast<int>(gridDim.x) * kThreads;
   for (int pass = 0; pass < passes; ++pass)
@@ -38,7 +39,7 @@ __global__ __launch_bounds__(kThreads) void read_all(const uint4* data, int coun
 constexpr int kSharedVectors = 2048;  // 32 KiB
 constexpr int kSharedRounds = 512;
 
-// 16 bytes a lane, neighbouring lanes neighbouring addresses: no bank conflict.
+// 16 bytes per lane, neighbouring lanes neighbouring addresses: no bank conflict.
 __global__ __launch_bounds__(kThreads) void read_shared(uint32_t* sink) {
   __shared__ uint4 data[kSharedVectors];
   for (int i = static_cast<int>(threadIdx.x); i < kSharedVectors; i += kThreads)
@@ -84,8 +85,8 @@ gpu::DeviceBuffer zeroed(int64_t bytes, Machine& machine) {
 
 // Far past every cache.
 int64_t memory_sample(Machine& machine) {
-  return std::clamp<int64_t>(machine.stream().device().memory_bytes / 32, int64_t{256} << 20,
-                             int64_t{1} << 30);
+  return std::clamp<int64_t>(
+      machine.stream().device().memory_bytes / 32, int64_t{256} << 20, int64_t{1} << 30);
 }
 
 MeasuredRoof measure_copy(Machine& machine) {
@@ -95,10 +96,10 @@ MeasuredRoof measure_copy(Machine& machine) {
   const int64_t count = bytes / static_cast<int64_t>(sizeof(uint4));
   const double ours = best_seconds(stream, [&] {
     gpu::launch({.kernel = "copy_all",
-                 .grid = {(count + kThreads - 1) / kThreads},
-                 .block = {kThreads},
-                 .numbers = {bytes}},
-                stream, copy_all, from.as<uint4>(), to.as<uint4>(), count);
+                    .grid = {(count + kThreads - 1) / kThreads},
+                    .block = {kThreads},
+                    .numbers = {bytes}},
+        stream, copy_all, from.as<uint4>(), to.as<uint4>(), count);
   });
   const double drivers =
       best_seconds(stream, [&] { gpu::copy_on_device(to.data(), from.data(), bytes, stream); });
@@ -115,7 +116,7 @@ double measure_read(int64_t bytes, int passes, Machine& machine) {
   const int64_t step = 4 * blocks * kThreads;
   const double seconds = best_seconds(stream, [&] {
     gpu::launch({.kernel = "read_all", .grid = {blocks}, .block = {kThreads}, .numbers = {bytes}}, stream,
-                read_all, data.as<uint4>(), count, passes, reinterpret_cast<uint32_t*>(data.data() + bytes));
+        read_all, data.as<uint4>(), count, passes, reinterpret_cast<uint32_t*>(data.data() + bytes));
   });
   return 16.0 * static_cast<double>(count / step * step) * passes / seconds;
 }
@@ -131,7 +132,7 @@ double measure_shared(Machine& machine) {
   const int64_t blocks = stream.device().num_sms * kBlocksPerSm;
   const double seconds = best_seconds(stream, [&] {
     gpu::launch({.kernel = "read_shared", .grid = {blocks}, .block = {kThreads}}, stream, read_shared,
-                sink.as<uint32_t>());
+        sink.as<uint32_t>());
   });
   return 16.0 * kSharedVectors * kSharedRounds * static_cast<double>(blocks) / seconds;
 }

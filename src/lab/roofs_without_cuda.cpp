@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/roofs.h"
 
 namespace cheetah::lab {

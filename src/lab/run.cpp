@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/run.h"
 
 #include <algorithm>
@@ -44,7 +45,7 @@ Provenance describe_machine(Machine& machine, const BuildText& build) {
   p.gpu = machine.device().name;
   p.driver = watch.driver_version();
   p.cuda = format("{} (driver speaks {})", cuda_version(machine.device().runtime_version),
-                  cuda_version(machine.device().driver_version));
+      cuda_version(machine.device().driver_version));
   p.sm_mhz = reading.sm_mhz.value_or(0);
   p.memory_mhz = reading.memory_mhz.value_or(0);
   p.hardware += format(", {}", p.gpu);
@@ -52,7 +53,7 @@ Provenance describe_machine(Machine& machine, const BuildText& build) {
 }
 
 LabRun run_lab(std::span<const Experiment* const> experiments, const RunOptions& options,
-               const BuildText& build, const std::function<void(const ExperimentResult&)>& heard) {
+    const BuildText& build, const std::function<bool(const ExperimentResult&)>& heard) {
   Machine machine;
   Roofs roofs(machine);
   LabRun run;
@@ -66,8 +67,9 @@ LabRun run_lab(std::span<const Experiment* const> experiments, const RunOptions&
     if (result.skipped.empty() && !options.check_only)
       result.disturbances = experiment->domain == Domain::kCuda ? disturbances(gpu_before, watch.read())
                                                                 : disturbances(cpu_before, read_cpu());
-    heard(result);
+    const bool goes_on = heard(result);
     run.experiments.push_back(std::move(result));
+    if (!goes_on) break;
   }
   run.roofs = roofs.measured();
   return run;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A whole run: experiments' results and where they come from.
 #include <functional>
@@ -34,8 +35,8 @@ struct BuildText {
 
 Provenance describe_machine(Machine& machine, const BuildText& build);
 
-// Runs them all; `heard` gets each result as it comes.
+// Runs them until all are done or `heard`, which gets each result as it comes, returns false.
 LabRun run_lab(std::span<const Experiment* const> experiments, const RunOptions& options,
-               const BuildText& build, const std::function<void(const ExperimentResult&)>& heard);
+    const BuildText& build, const std::function<bool(const ExperimentResult&)>& heard);
 
 }  // namespace cheetah::lab

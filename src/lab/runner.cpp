@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/runner.h"
 
 #include <algorithm>
@@ -31,9 +32,9 @@ Effort effort_of(const Experiment& experiment, bool quick) {
   if (experiment.domain == Domain::kCuda)
     return {.sample_s = 200e-6, .most_s = quick ? 0.2 : 0.3, .most_rounds = quick ? 40 : 80};
   return {.sample_s = quick ? 0.5e-3 : 1e-3,
-          .most_s = quick ? 0.5 : 1.5,
-          .patience = 4,
-          .most_rounds = quick ? 160 : 240};
+      .most_s = quick ? 0.5 : 1.5,
+      .patience = 4,
+      .most_rounds = quick ? 160 : 240};
 }
 
 // One size of an experiment on its way from inputs to verdicts.
@@ -157,7 +158,7 @@ class SizeRun {
       const Cost cost = trial_->cost(variant);
       VariantResult judged =
           judge({.seconds = times_[i], .cost = cost, .roof_rate = roofs.rate(experiment_.domain, cost.roof)},
-                baseline, experiment_.domain);
+              baseline, experiment_.domain);
       judged.name = at(variant).name;
       if (i == 0 && judged.verdict != Verdict::kImpossible) judged.verdict = Verdict::kBaseline;
       at(variant) = std::move(judged);
@@ -194,8 +195,8 @@ ExperimentResult described(const Experiment& experiment) {
 
 }  // namespace
 
-ExperimentResult run_experiment(const Experiment& experiment, Machine& machine, Roofs& roofs,
-                                const RunOptions& options) {
+ExperimentResult run_experiment(
+    const Experiment& experiment, Machine& machine, Roofs& roofs, const RunOptions& options) {
   ExperimentResult result = described(experiment);
   const Clock::time_point start = Clock::now();
   if (auto why = machine.refusal(experiment)) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Runs an experiment: checks every variant, times them interleaved, judges them.
 #include <functional>
@@ -15,7 +16,7 @@ struct RunOptions {
 };
 
 // A variant that throws is wrong; an experiment that cannot run here says why in `skipped`.
-ExperimentResult run_experiment(const Experiment& experiment, Machine& machine, Roofs& roofs,
-                                const RunOptions& options);
+ExperimentResult run_experiment(
+    const Experiment& experiment, Machine& machine, Roofs& roofs, const RunOptions& options);
 
 }  // namespace cheetah::lab

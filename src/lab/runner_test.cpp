@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/runner.h"
 
 #include <gtest/gtest.h>
@@ -21,32 +22,32 @@ void right(const float* x, float* y) {
 // that no clock and no neighbour has a say.
 Experiment two_variants(Run suspect, double suspect_s) {
   return {.id = "test/suspect",
-          .title = "A suspect",
-          .question = "Is it caught?",
-          .mechanism = "It should be.",
-          .domain = Domain::kCpu,
-          .timing = Timing::kWallClock,
-          .rotation = Rotation::kHot,
-          .variants = {{"right", "doubles"}, {"suspect", "does something else"}},
-          .sizes = sizes_of({kCount}),
-          .quick = sizes_of({kCount}),
-          .make = [=](const Setup& setup) {
-            auto trial = std::make_unique<ArrayTrial>(setup);
-            const auto x = trial->input<float>("x", kCount);
-            const auto y = trial->output<float>("y", kCount);
-            trial->set_cost({.roof = Roof::kNone});
-            trial->reference([=](const HostArrays& host) { right(host[x].data(), host[y].data()); });
-            const auto random = std::make_shared<Philox>(7);
-            const auto add = [&](std::string_view name, Run run, double seconds) {
-              trial->timed_variant(name, [=](const Launch& at) {
-                run(at[x], at[y]);
-                return seconds * (1 + 0.02 * random->next_uniform());
-              });
-            };
-            add("right", right, 1e-3);
-            add("suspect", suspect, suspect_s);
-            return trial;
-          }};
+      .title = "A suspect",
+      .question = "Is it caught?",
+      .mechanism = "It should be.",
+      .domain = Domain::kCpu,
+      .timing = Timing::kWallClock,
+      .rotation = Rotation::kHot,
+      .variants = {{"right", "doubles"}, {"suspect", "does something else"}},
+      .sizes = sizes_of({kCount}),
+      .quick = sizes_of({kCount}),
+      .make = [=](const Setup& setup) {
+        auto trial = std::make_unique<ArrayTrial>(setup);
+        const auto x = trial->input<float>("x", kCount);
+        const auto y = trial->output<float>("y", kCount);
+        trial->set_cost({.roof = Roof::kNone});
+        trial->reference([=](const HostArrays& host) { right(host[x].data(), host[y].data()); });
+        const auto random = std::make_shared<Philox>(7);
+        const auto add = [&](std::string_view name, Run run, double seconds) {
+          trial->timed_variant(name, [=](const Launch& at) {
+            run(at[x], at[y]);
+            return seconds * (1 + 0.02 * random->next_uniform());
+          });
+        };
+        add("right", right, 1e-3);
+        add("suspect", suspect, suspect_s);
+        return trial;
+      }};
 }
 
 VariantResult judged(Run suspect, double suspect_s = 1e-3, int* sets = nullptr) {

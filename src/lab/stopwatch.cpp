@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/stopwatch.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Takes the time of launches.
 #include "gpu/graph.h"

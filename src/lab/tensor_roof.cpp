@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/tensor_roof.h"
 
 #include <algorithm>
@@ -35,16 +36,16 @@ double measure_tensor_roof(TensorInput input, Machine& machine) {
   const gpu::DeviceBuffer workspace =
       machine.memory().allocate(gpu::ArenaKind::kWorkspace, kWorkspaceBytes, stream);
   const gpu::HopperGemmArgs product{.dtype = input == TensorInput::kBf16 ? DType::kBF16 : DType::kF8E4M3,
-                                    .x = in.data(),
-                                    .x_stride = kSide,
-                                    .m = kSide,
-                                    .w = in.data(),
-                                    .n = kSide,
-                                    .k = kSide,
-                                    .y = out.data(),
-                                    .y_stride = kSide,
-                                    .workspace = workspace.data(),
-                                    .workspace_bytes = kWorkspaceBytes};
+      .x = in.data(),
+      .x_stride = kSide,
+      .m = kSide,
+      .w = in.data(),
+      .n = kSide,
+      .k = kSide,
+      .y = out.data(),
+      .y_stride = kSide,
+      .workspace = workspace.data(),
+      .workspace_bytes = kWorkspaceBytes};
   if (!gpu::cublaslt_fits(product)) return 0;
   fill_randomly(in, input, stream);
   gpu::Event begin(gpu::Event::Timing::kTimed), end(gpu::Event::Timing::kTimed);

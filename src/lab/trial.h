@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // An experiment at one size: inputs, outputs, the variants' code and the oracle. Most experiments build an
 // ArrayTrial (lab/array_trial.h) rather than a Trial of their own.

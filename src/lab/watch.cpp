@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/watch.h"
 
 #include <sys/resource.h>
@@ -33,8 +34,8 @@ std::vector<std::string> disturbances(const GpuReading& before, const GpuReading
   for (const Throttle& reason : kThrottles)
     if ((throttled & reason.bit) != 0) found.emplace_back(reason.what);
   if (after.uncorrected_errors > before.uncorrected_errors)
-    found.push_back(format("{} uncorrected memory errors (ECC) came up",
-                           after.uncorrected_errors - before.uncorrected_errors));
+    found.push_back(format(
+        "{} uncorrected memory errors (ECC) came up", after.uncorrected_errors - before.uncorrected_errors));
   return found;
 }
 

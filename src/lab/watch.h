@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What happens around a measurement: the GPU's clocks, throttling and memory errors, and what other processes
 // take of the CPU. Reads only.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/watch.h"
 
 #include <gtest/gtest.h>

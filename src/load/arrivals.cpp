@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: MIT
 #include "load/arrivals.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -32,21 +34,20 @@ double gap(const ArrivalPlan& plan, Philox& random) {
   switch (plan.kind) {
     case ArrivalKind::kPoisson:
       return exponential(random) / plan.rate;
-    case ArrivalKind::kConstant:
-      return 1 / plan.rate;
     case ArrivalKind::kBursty:
       return gamma(random, plan.burst_shape) / plan.burst_shape / plan.rate;
+    case ArrivalKind::kConstant:
     case ArrivalKind::kTrace:
       break;
   }
-  CHEETAH_ASSERT(false, "a trace brings its own times");
+  CHEETAH_ASSERT(false, "these times are not drawn");
 }
 
 }  // namespace
 
 ArrivalKind arrival_kind_from(const std::string& name) {
   for (const ArrivalKind kind :
-       {ArrivalKind::kPoisson, ArrivalKind::kConstant, ArrivalKind::kBursty, ArrivalKind::kTrace})
+      {ArrivalKind::kPoisson, ArrivalKind::kConstant, ArrivalKind::kBursty, ArrivalKind::kTrace})
     if (name == name_of(kind)) return kind;
   throw UsageError(format("--arrival {}: expected poisson, constant, bursty or trace", printable(name)));
 }
@@ -65,15 +66,27 @@ const char* name_of(ArrivalKind kind) {
   return "";
 }
 
-std::vector<double> arrival_times(const ArrivalPlan& plan, int64_t count, double duration_s) {
-  Philox random(plan.seed, kArrivalStream);
-  std::vector<double> times;
-  double at = 0;
-  while (static_cast<int64_t>(times.size()) < count && at <= duration_s) {
-    times.push_back(at);
-    at += gap(plan, random);
+// Gaps scaled so that they fill the window. Of a Poisson process this is its distribution given the number of arrivals;
+// the last gap ends at the window's end and has no arrival.
+Arrivals draw_arrivals(const ArrivalPlan& plan, int64_t count, double duration_s) {
+  const double expected =
+      std::min(static_cast<double>(count), std::max(1.0, std::round(plan.rate * duration_s)));
+  const auto num = static_cast<size_t>(expected);
+  Arrivals arrivals{.times = {},
+      .window_s = expected < plan.rate * duration_s - 1 || std::isinf(duration_s) ? expected / plan.rate
+                                                                                  : duration_s};
+  arrivals.times.reserve(num);
+  if (plan.kind == ArrivalKind::kConstant) {
+    const double step = arrivals.window_s / expected;
+    for (size_t i = 0; i < num; ++i) arrivals.times.push_back(static_cast<double>(i) * step);
+    return arrivals;
   }
-  return times;
+  Philox random(plan.seed, kArrivalStream);
+  double at = 0;
+  for (size_t i = 0; i < num; ++i) arrivals.times.push_back(at += gap(plan, random));
+  const double scale = arrivals.window_s / (at + gap(plan, random));
+  for (double& time : arrivals.times) time *= scale;
+  return arrivals;
 }
 
 }  // namespace cheetah

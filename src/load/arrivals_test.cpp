@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "load/arrivals.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ struct Moments {
 };
 
 Moments gap_moments(const ArrivalPlan& plan, int64_t count) {
-  const std::vector<double> times = arrival_times(plan, count, kForever);
+  const std::vector<double> times = draw_arrivals(plan, count, kForever).times;
   const auto gaps = static_cast<double>(times.size() - 1);
   const double mean = times.back() / gaps;
   double squares = 0;
@@ -27,8 +28,9 @@ Moments gap_moments(const ArrivalPlan& plan, int64_t count) {
 }
 
 TEST(Arrivals, ConstantGapsAreAllEqual) {
-  const auto times = arrival_times({.kind = ArrivalKind::kConstant, .rate = 4}, 5, kForever);
-  EXPECT_EQ(times, (std::vector<double>{0, 0.25, 0.5, 0.75, 1}));
+  const Arrivals arrivals = draw_arrivals({.kind = ArrivalKind::kConstant, .rate = 4}, 5, kForever);
+  EXPECT_EQ(arrivals.window_s, 1.25);
+  EXPECT_EQ(arrivals.times, (std::vector<double>{0, 0.25, 0.5, 0.75, 1}));
 }
 
 TEST(Arrivals, PoissonGapsHaveTheMeanAndTheVariationOfAnExponential) {
@@ -39,7 +41,8 @@ TEST(Arrivals, PoissonGapsHaveTheMeanAndTheVariationOfAnExponential) {
 }
 
 TEST(Arrivals, PoissonCountsInASecondHaveEqualMeanAndVariance) {
-  const auto times = arrival_times({.kind = ArrivalKind::kPoisson, .rate = 5, .seed = 11}, 50000, kForever);
+  const auto times =
+      draw_arrivals({.kind = ArrivalKind::kPoisson, .rate = 5, .seed = 11}, 50000, kForever).times;
   const auto seconds = static_cast<size_t>(times.back());
   std::vector<double> counts(seconds, 0);
   for (const double time : times)
@@ -60,22 +63,37 @@ TEST(Arrivals, BurstyGapsKeepTheMeanAndSpreadByTheShape) {
   }
 }
 
-TEST(Arrivals, StartAtZeroAscendAndStopAtTheDuration) {
+TEST(Arrivals, AscendWithinTheirWindow) {
   for (const ArrivalKind kind : {ArrivalKind::kPoisson, ArrivalKind::kConstant, ArrivalKind::kBursty}) {
-    const auto times = arrival_times({.kind = kind, .rate = 100, .seed = 1}, 1'000'000, 2.0);
-    EXPECT_EQ(times.front(), 0);
+    const auto times = draw_arrivals({.kind = kind, .rate = 100, .seed = 1}, 1'000'000, 2.0).times;
+    EXPECT_GE(times.front(), 0);
     EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
     EXPECT_LE(times.back(), 2.0);
-    EXPECT_GT(times.size(), 100u);
+    EXPECT_EQ(times.size(), 200u);
   }
+}
+
+TEST(Arrivals, OfAShortRunOfferTheRateAskedFor) {
+  for (const ArrivalKind kind : {ArrivalKind::kPoisson, ArrivalKind::kConstant, ArrivalKind::kBursty})
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const Arrivals arrivals = draw_arrivals({.kind = kind, .rate = 8, .seed = seed}, 1'000'000, 5.0);
+      EXPECT_EQ(arrivals.times.size(), 40u);
+      EXPECT_DOUBLE_EQ(arrivals.rate(), 8);
+    }
+  const Arrivals few = draw_arrivals({.rate = 0.1, .seed = 1}, 1'000'000, 2.0);
+  EXPECT_EQ(few.times.size(), 1u);
+  EXPECT_DOUBLE_EQ(few.rate(), 0.5);
+  const Arrivals counted = draw_arrivals({.rate = 10, .seed = 1}, 50, 100.0);
+  EXPECT_EQ(counted.times.size(), 50u);
+  EXPECT_DOUBLE_EQ(counted.rate(), 10);
 }
 
 TEST(Arrivals, AreAFunctionOfTheSeed) {
   ArrivalPlan plan{.rate = 3, .seed = 9};
-  const auto times = arrival_times(plan, 50, kForever);
-  EXPECT_EQ(times, arrival_times(plan, 50, kForever));
+  const auto times = draw_arrivals(plan, 50, kForever).times;
+  EXPECT_EQ(times, draw_arrivals(plan, 50, kForever).times);
   plan.seed = 10;
-  EXPECT_NE(times, arrival_times(plan, 50, kForever));
+  EXPECT_NE(times, draw_arrivals(plan, 50, kForever).times);
 }
 
 TEST(Arrivals, AreNamed) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "load/completion_stream.h"
 
 #include "base/error.h"
@@ -79,7 +80,7 @@ void CompletionStream::on_event(std::string_view data, double now_s) {
     return;
   }
   const Json event = parse_json(data, "an event of the stream");
-  if (!event.is_object()) return fail(RequestFailure::kNotAStream, "an event that is no JSON object");
+  if (!event.is_object()) return fail(RequestFailure::kNotAStream, "an event that is not a JSON object");
   if (const auto error = event.find("error"); error != event.end() && !error->is_null())
     return fail(RequestFailure::kServerError, message_in(*error));
   if (const auto usage = event.find("usage"); usage != event.end() && usage->is_object())

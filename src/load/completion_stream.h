@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The streamed answer of an OpenAI-compatible server, from body bytes to a record. No sockets, no clock.
 #include <string>

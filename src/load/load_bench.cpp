@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "load/load_bench.h"
 
 #include <algorithm>
@@ -41,10 +42,10 @@ class Bench {
     if (workload_.is_made_up() && !body_.sends_ids()) learn_scale();
     warm_up();
     LoadReport report{.provenance = {},
-                      .setup = setup(),
-                      .slo = options_.slo,
-                      .steps = {},
-                      .is_sweep = options_.sweep.has_value()};
+        .setup = setup(),
+        .slo = options_.slo,
+        .steps = {},
+        .is_sweep = options_.sweep.has_value()};
     const std::vector<std::optional<double>> rates = step_rates();
     for (size_t i = 0; i < rates.size() && !stopped_; ++i) {
       progress_ = {.step = i, .num_steps = rates.size(), .rate = rates[i]};
@@ -91,17 +92,16 @@ class Bench {
 
   [[noreturn]] void refuse(const char* when, const RequestRecord& record) const {
     throw Error(format("{}: {}: {}{}: {}", options_.server.url.text(), when, name_of(record.failure),
-                       record.failure == RequestFailure::kStatus ? format(" {}", record.http_status) : "",
-                       record.detail));
+        record.failure == RequestFailure::kStatus ? format(" {}", record.http_status) : "", record.detail));
   }
 
   void warm_up() {
     if (options_.warmup == 0) return;
     const LoadPlan plan{.path = path_of(body_),
-                        .request = [&](int64_t index) { return prepare(kWarmupIndex + index); },
-                        .empty_events_count = body_.sends_ids(),
-                        .num_requests = options_.warmup,
-                        .concurrency = 1};
+        .request = [&](int64_t index) { return prepare(kWarmupIndex + index); },
+        .empty_events_count = body_.sends_ids(),
+        .num_requests = options_.warmup,
+        .concurrency = 1};
     const LoadResult result = client_.run(plan, [&](const LoadProgress& load) { return observe(load); });
     for (const RequestRecord& record : result.records)
       if (!record.ok() && record.failure != RequestFailure::kInterrupted)
@@ -126,7 +126,7 @@ class Bench {
     return options_.sweep && endless ? kDefaultSweepSeconds : options_.duration_s;
   }
 
-  std::vector<double> trace_times() const {
+  Arrivals trace_arrivals() const {
     std::vector<double> times;
     const int64_t count = std::min(requests_wanted(), workload_.size());
     for (int64_t i = 0; i < count; ++i) {
@@ -141,21 +141,17 @@ class Bench {
     const double first = times.front();
     for (double& time : times) time -= first;
     while (times.back() > duration()) times.pop_back();
-    return times;
+    if (times.size() < 2) return {.times = times, .window_s = 0};
+    const auto num = static_cast<double>(times.size());
+    return {.times = times, .window_s = std::max(1e-9, times.back()) * num / (num - 1)};
   }
 
-  std::vector<double> arrivals_at(size_t step, double rate) const {
-    if (options_.arrival.kind == ArrivalKind::kTrace) return trace_times();
+  Arrivals arrivals_at(size_t step, double rate) const {
+    if (options_.arrival.kind == ArrivalKind::kTrace) return trace_arrivals();
     ArrivalPlan plan = options_.arrival;
     plan.rate = rate;
     plan.seed += step;
-    return arrival_times(plan, requests_wanted(), duration());
-  }
-
-  // Of a trace: what it really offers.
-  static std::optional<double> offered(std::optional<double> rate, const std::vector<double>& arrivals) {
-    if (rate || arrivals.size() < 2) return rate;
-    return static_cast<double>(arrivals.size() - 1) / std::max(1e-9, arrivals.back());
+    return draw_arrivals(plan, requests_wanted(), duration());
   }
 
   LoadStep step(size_t index, std::optional<double> rate) {
@@ -163,21 +159,25 @@ class Bench {
         .path = path_of(body_), .empty_events_count = body_.sends_ids(), .concurrency = options_.concurrency};
     const int64_t first = static_cast<int64_t>(index) * kStepStride;
     plan.request = [this, first](int64_t i) { return prepare(workload_.size() > 0 ? i : first + i); };
-    if (rate || options_.arrival.kind == ArrivalKind::kTrace)
-      plan.arrivals = arrivals_at(index, rate.value_or(1));
-    else
+    std::optional<double> offered;
+    if (rate || options_.arrival.kind == ArrivalKind::kTrace) {
+      Arrivals arrivals = arrivals_at(index, rate.value_or(1));
+      if (arrivals.window_s > 0) offered = arrivals.rate();
+      plan.arrivals = std::move(arrivals.times);
+    } else {
       plan.num_requests = requests_wanted();
+    }
     plan.duration_s = duration();
     progress_.total = plan.total() == kNoLimit ? 0 : plan.total();
     LoadResult result = client_.run(plan, [&](const LoadProgress& load) { return observe(load); });
     result.client.unique_prompts = options_.workload.kind == DatasetKind::kRandom ||
                                    options_.workload.kind == DatasetKind::kShareGptLike;
-    LoadSummary summary = summarize(result.records, options_.slo, offered(rate, plan.arrivals));
+    LoadSummary summary = summarize(result.records, options_.slo, offered);
     return {.rate = rate,
-            .concurrency = options_.concurrency,
-            .summary = std::move(summary),
-            .client = result.client,
-            .records = std::move(result.records)};
+        .concurrency = options_.concurrency,
+        .summary = std::move(summary),
+        .client = result.client,
+        .records = std::move(result.records)};
   }
 
   Json setup() const {
@@ -185,7 +185,7 @@ class Bench {
     std::string load = format("closed loop, {} at once", options_.concurrency);
     if (options_.sweep)
       load = format("sweep of {} rates from {:g} to {:g}/s, {} arrivals", options_.sweep->steps,
-                    options_.sweep->low, options_.sweep->high, name_of(options_.arrival.kind));
+          options_.sweep->low, options_.sweep->high, name_of(options_.arrival.kind));
     else if (options_.arrival.kind == ArrivalKind::kTrace)
       load = "open loop, arrivals of the trace";
     else if (options_.rate)
@@ -199,14 +199,11 @@ class Bench {
           format(", prompts of {} and answers of {} tokens in the mean", w.prompt_tokens, w.output_tokens);
     if (w.kind == DatasetKind::kPrefixHeavy)
       dataset += format(", after {} prefixes of {} tokens that {:g} % share", w.num_prefixes, w.prefix_tokens,
-                        100 * w.prefix_share);
-    return {{"server", options_.server.url.text() + path_of(body_)},
-            {"model", body_.model},
-            {"load", load},
-            {"dataset", dataset},
-            {"seed", w.seed},
-            {"tokens a word", body_.sends_ids() ? Json("sent as token ids")
-                                                : Json(std::round(1000 * scale_.tokens_per_word) / 1000)}};
+          100 * w.prefix_share);
+    return {{"server", options_.server.url.text() + path_of(body_)}, {"model", body_.model}, {"load", load},
+        {"dataset", dataset}, {"seed", w.seed},
+        {"tokens per word", body_.sends_ids() ? Json("sent as token ids")
+                                              : Json(std::round(1000 * scale_.tokens_per_word) / 1000)}};
   }
 
   const LoadBenchOptions& options_;

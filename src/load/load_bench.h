@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A whole measurement: asks the server what it runs, learns its token lengths, warms it up, applies the load.
 #include <functional>

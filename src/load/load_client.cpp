@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "load/load_client.h"
 
 #include <sys/resource.h>
@@ -9,7 +10,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "load/completion_stream.h"
-#include "load/http_client.h"
+#include "net/http_client.h"
 
 namespace cheetah {
 namespace {
@@ -45,12 +46,30 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);  // refused: the run shows it as failed connections
 }
 
+RequestFailure failure_of(HttpFailure failure) {
+  switch (failure) {
+    case HttpFailure::kNone:
+      return RequestFailure::kNone;
+    case HttpFailure::kConnect:
+      return RequestFailure::kConnect;
+    case HttpFailure::kTimeout:
+      return RequestFailure::kTimeout;
+    case HttpFailure::kCut:
+      return RequestFailure::kCut;
+    case HttpFailure::kNotHttp:
+      return RequestFailure::kNotAStream;
+    case HttpFailure::kInterrupted:
+      return RequestFailure::kInterrupted;
+  }
+  return RequestFailure::kCut;
+}
+
 // The answer to one request of a load, on its way into its record.
 class LiveRequest : public ResponseHandler {
  public:
   using Ended = std::function<void(RequestRecord)>;
-  LiveRequest(Clock::time_point start, RequestRecord record, bool empty_counts, int64_t& num_events,
-              Ended ended)
+  LiveRequest(
+      Clock::time_point start, RequestRecord record, bool empty_counts, int64_t& num_events, Ended ended)
       : start_(start),
         record_(std::move(record)),
         num_events_(num_events),
@@ -80,8 +99,8 @@ class LiveRequest : public ResponseHandler {
  private:
   void judge(const HttpOutcome& outcome) {
     // Some servers reset the connection after the last event: the answer is whole all the same.
-    if (outcome.failure == RequestFailure::kCut && stream_.said_done()) return stream_.finish();
-    if (outcome.failure != RequestFailure::kNone) return fail(outcome.failure, outcome.detail);
+    if (outcome.failure == HttpFailure::kCut && stream_.said_done()) return stream_.finish();
+    if (outcome.failure != HttpFailure::kNone) return fail(failure_of(outcome.failure), outcome.detail);
     if (record_.http_status != 200) return fail(RequestFailure::kStatus, error_message_of(error_));
     if (!is_stream_)
       return fail(RequestFailure::kNotAStream, "the answer is not text/event-stream: " + printable(error_));
@@ -112,8 +131,8 @@ class WholeAnswer : public ResponseHandler {
   void on_done(const HttpOutcome& outcome) override { outcome_ = outcome; }
 
   Json json(const std::string& url) const {
-    if (outcome_.failure != RequestFailure::kNone)
-      throw Error(format("{}: {}: {}", url, name_of(outcome_.failure), outcome_.detail));
+    if (outcome_.failure != HttpFailure::kNone)
+      throw Error(format("{}: {}: {}", url, name_of(failure_of(outcome_.failure)), outcome_.detail));
     if (status_ != 200) throw Error(format("{}: HTTP {}: {}", url, status_, error_message_of(body_)));
     return parse_json(body_, url);
   }
@@ -124,16 +143,43 @@ class WholeAnswer : public ResponseHandler {
   HttpOutcome outcome_;
 };
 
+// The server under load.
+struct Server {
+  explicit Server(const ServerOptions& how)
+      : options(how),
+        http(context, {.url = how.url,
+                          .tls = {.accept_any_certificate = how.tls_insecure},
+                          .user_agent = "cheetah-bench"}) {
+    http.look_up();
+    if (!options.api_key.empty()) headers.push_back({"Authorization", "Bearer " + options.api_key});
+  }
+
+  void send(std::string_view method, const std::string& path, std::string body,
+      std::shared_ptr<ResponseHandler> handler) {
+    ClientRequest request{.method = std::string(method),
+        .path = path,
+        .body = std::move(body),
+        .headers = headers,
+        .timeout_s = options.timeout_s};
+    if (method == "POST") request.headers.push_back({"Content-Type", "application/json"});
+    http.send(request, std::move(handler));
+  }
+
+  ServerOptions options;
+  asio::io_context context{1};
+  HttpClient http;
+  std::vector<std::pair<std::string, std::string>> headers;
+};
+
 // One run: decides when each request leaves and gathers the records.
 class LoadRun {
  public:
-  LoadRun(asio::io_context& context, HttpClient& client, const LoadPlan& plan,
-          const std::function<bool(const LoadProgress&)>& observe)
-      : client_(client),
+  LoadRun(Server& server, const LoadPlan& plan, const std::function<bool(const LoadProgress&)>& observe)
+      : server_(server),
         plan_(plan),
         observe_(observe),
-        sender_(context),
-        observer_(context),
+        sender_(server.context),
+        observer_(server.context),
         start_(Clock::now()) {}
 
   void begin() {
@@ -183,10 +229,9 @@ class LoadRun {
     record.sent_s = seconds_since(start_);
     ++next_;
     ++running_;
-    auto live =
-        std::make_shared<LiveRequest>(start_, std::move(record), plan_.empty_events_count, num_events_,
-                                      [this](RequestRecord ended) { on_ended(std::move(ended)); });
-    client_.send("POST", plan_.path, std::move(prepared_.body), std::move(live));
+    auto live = std::make_shared<LiveRequest>(start_, std::move(record), plan_.empty_events_count,
+        num_events_, [this](RequestRecord ended) { on_ended(std::move(ended)); });
+    server_.send("POST", plan_.path, std::move(prepared_.body), std::move(live));
     prepare();
   }
 
@@ -212,19 +257,19 @@ class LoadRun {
   void stop() {
     stopped_ = true;
     sender_.cancel();
-    client_.interrupt();
+    server_.http.interrupt();
   }
 
   LoadProgress progress() const {
     return {.elapsed_s = seconds_since(start_),
-            .sent = next_,
-            .running = running_,
-            .done = static_cast<int64_t>(records_.size()),
-            .failed = num_failed_,
-            .events = num_events_};
+        .sent = next_,
+        .running = running_,
+        .done = static_cast<int64_t>(records_.size()),
+        .failed = num_failed_,
+        .events = num_events_};
   }
 
-  HttpClient& client_;
+  Server& server_;
   const LoadPlan& plan_;
   const std::function<bool(const LoadProgress&)>& observe_;
   asio::steady_timer sender_, observer_;
@@ -238,15 +283,15 @@ class LoadRun {
 
 }  // namespace
 
+Url parse_server_url(const std::string& text) { return parse_url(text, {.path = "/v1"}); }
+
 struct LoadClient::State {
-  explicit State(const ServerOptions& server) : url(server.url.text()), http(context, server) {}
+  explicit State(const ServerOptions& options) : server(options) {}
   void run_context() {
-    context.restart();
-    context.run();
+    server.context.restart();
+    server.context.run();
   }
-  asio::io_context context{1};
-  std::string url;
-  HttpClient http;
+  Server server;
 };
 
 LoadClient::LoadClient(const ServerOptions& options) {
@@ -258,9 +303,9 @@ LoadClient::~LoadClient() = default;
 
 Json LoadClient::get_json(const std::string& path) {
   auto answer = std::make_shared<WholeAnswer>();
-  state_->http.send("GET", path, "", answer);
+  state_->server.send("GET", path, "", answer);
   state_->run_context();
-  return answer->json(state_->url + path);
+  return answer->json(state_->server.options.url.text() + path);
 }
 
 RequestRecord LoadClient::probe(const std::string& path, const PreparedRequest& request) {
@@ -272,7 +317,7 @@ RequestRecord LoadClient::probe(const std::string& path, const PreparedRequest& 
 LoadResult LoadClient::run(const LoadPlan& plan, const std::function<bool(const LoadProgress&)>& observe) {
   const double cpu_before = cpu_seconds();
   const Clock::time_point begin = Clock::now();
-  LoadRun load(state_->context, state_->http, plan, observe);
+  LoadRun load(state_->server, plan, observe);
   load.begin();
   state_->run_context();
   LoadResult result{.records = load.take_records(), .client = {}};

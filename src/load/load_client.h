@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Sends a planned load to a server and records what comes back. One thread, any number of streams.
 #include <cstdint>
@@ -10,12 +11,15 @@
 #include "base/json.h"
 #include "load/record.h"
 #include "load/summary.h"
-#include "load/url.h"
+#include "net/url.h"
 
 namespace cheetah {
 
+// "http://host:port", "https://host/v1", "host:port". Without a path the API's is /v1. Throws UsageError.
+Url parse_server_url(const std::string& text);
+
 struct ServerOptions {
-  ServerUrl url;
+  Url url;
   std::string api_key{};
   bool tls_insecure = false;  // take any certificate
   double timeout_s = 600;     // of one request
@@ -57,7 +61,7 @@ class LoadClient {
   Json get_json(const std::string& path);
   // Sends one request and waits for it.
   RequestRecord probe(const std::string& path, const PreparedRequest& request);
-  // Calls `observe` about ten times a second; when it returns false, the run ends with what it has.
+  // Calls `observe` about ten times per second; when it returns false, the run ends with what it has.
   LoadResult run(const LoadPlan& plan, const std::function<bool(const LoadProgress&)>& observe);
 
  private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What one request of a load run was seen to do. Times are seconds since the run began.
 #include <cstdint>

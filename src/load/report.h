@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The outcome of `bench serve` as a table, as JSON and as a page.
 #include <optional>

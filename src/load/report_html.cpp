@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/markup.h"
 #include "load/report.h"
 #include "load/svg_plot.h"
 
@@ -74,27 +76,27 @@ std::string latency_plots(const LoadStep& step) {
     over_time.points.push_back({r.scheduled_s, 1e3 * scheduled.back()});
   }
   return svg({.title = "Time to first token",
-              .x_label = "milliseconds",
-              .y_label = "% of requests",
-              .series = {cumulative("from schedule", scheduled), cumulative("from send", sent)}}) +
+             .x_label = "milliseconds",
+             .y_label = "% of requests",
+             .series = {cumulative("from schedule", scheduled), cumulative("from send", sent)}}) +
          svg({.title = "Time between tokens",
-              .x_label = "milliseconds",
-              .y_label = "%",
-              .series = {cumulative("TPOT", tpot), cumulative("ITL", itl)}}) +
+             .x_label = "milliseconds",
+             .y_label = "%",
+             .series = {cumulative("TPOT", tpot), cumulative("ITL", itl)}}) +
          svg({.title = "Time to first token as the run went on",
-              .x_label = "seconds since the start",
-              .y_label = "milliseconds",
-              .series = {over_time}});
+             .x_label = "seconds since the start",
+             .y_label = "milliseconds",
+             .series = {over_time}});
 }
 
 std::string step_html(const LoadStep& step) {
   const LoadSummary& s = step.summary;
   return table({"", ""}, {{"completed", format("{} of {}", s.completed, s.requests)},
-                          {"requests/s", format("{:.3f}", s.request_rate)},
-                          {"output tokens/s", format("{:.1f}", s.output_rate)},
-                          {"goodput", format("{:.3f} requests/s", s.goodput)},
-                          {"attainment", format("{:.1f} %", 100 * s.attainment)},
-                          {"client send lag p99", ms(s.send_lag.p99) + " ms"}}) +
+                             {"requests/s", format("{:.3f}", s.request_rate)},
+                             {"output tokens/s", format("{:.1f}", s.output_rate)},
+                             {"goodput", format("{:.3f} requests/s", s.goodput)},
+                             {"attainment", format("{:.1f} %", 100 * s.attainment)},
+                             {"client send lag p99", ms(s.send_lag.p99) + " ms"}}) +
          latency_table(s) + latency_plots(step);
 }
 
@@ -107,7 +109,7 @@ std::string sweep_html(const LoadReport& report) {
     const LoadSummary& s = step.summary;
     const double rate = step.rate.value_or(0);
     rows.push_back({format("{:.3g}/s", rate), format("{:.3g}/s", s.goodput), format("{:.1f}", s.output_rate),
-                    ms(s.ttft.p50), ms(s.ttft.p99), ms(s.tpot.p50), ms(s.tpot.p99)});
+        ms(s.ttft.p50), ms(s.ttft.p99), ms(s.tpot.p50), ms(s.tpot.p99)});
     offered.points.push_back({rate, rate});
     goodput.points.push_back({rate, s.goodput});
     ttft50.points.push_back({rate, 1e3 * s.ttft.p50});
@@ -119,11 +121,11 @@ std::string sweep_html(const LoadReport& report) {
   const std::optional<double> mark = knee ? report.steps[*knee].rate : std::nullopt;
   const auto plot = [&](const char* title, const char* unit, std::vector<PlotSeries> series) {
     return svg({.title = title,
-                .x_label = "offered requests/s",
-                .y_label = unit,
-                .series = std::move(series),
-                .mark_x = mark,
-                .mark_label = "knee"});
+        .x_label = "offered requests/s",
+        .y_label = unit,
+        .series = std::move(series),
+        .mark_x = mark,
+        .mark_label = "knee"});
   };
   return table({"rate", "goodput", "tokens/s", "TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99"}, rows) +
          plot("Goodput", "good requests/s", {goodput, offered}) +
@@ -152,8 +154,7 @@ std::string report_html(const LoadReport& report) {
   for (const LoadStep& step : report.steps)
     for (const std::string& warning : warnings_of(step.summary, step.client))
       out += format("<p class=\"warning\">{}{}</p>\n",
-                    report.is_sweep ? format("At {:.3g}/s: ", step.rate.value_or(0)) : "",
-                    escape_markup(warning));
+          report.is_sweep ? format("At {:.3g}/s: ", step.rate.value_or(0)) : "", escape_markup(warning));
   out += report.is_sweep ? sweep_html(report) : "";
   if (!report.is_sweep)
     for (const LoadStep& step : report.steps) out += step_html(step);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/format.h"
 #include "base/table.h"
 #include "load/report.h"
@@ -10,7 +11,7 @@ std::string milliseconds(double seconds) { return format("{:.1f}", 1e3 * seconds
 void add_row(Table& table, const std::string& name, const Distribution& d) {
   if (d.count == 0) return;
   table.add({name, milliseconds(d.mean), milliseconds(d.p50), milliseconds(d.p90), milliseconds(d.p95),
-             milliseconds(d.p99), milliseconds(d.max)});
+      milliseconds(d.p99), milliseconds(d.max)});
 }
 
 std::string latency_table(const LoadSummary& s) {
@@ -44,9 +45,9 @@ std::string throughput_table(const LoadStep& step, const Slo& slo) {
   table.add({"SLO", slo_text(slo)});
   table.add({"goodput", format("{:.3f} requests/s ({:.1f} % of requests)", s.goodput, 100 * s.attainment)});
   table.add({"tokens", format("{} prompt ({} cached), {} output in {} events", s.prompt_tokens,
-                              s.cached_tokens, s.output_tokens, s.events)});
+                           s.cached_tokens, s.output_tokens, s.events)});
   table.add({"client", format("send lag p99 {:.2f} ms, {:.0f} % of a core", 1e3 * s.send_lag.p99,
-                              100 * step.client.cpu_share)});
+                           100 * step.client.cpu_share)});
   return table.render();
 }
 
@@ -72,10 +73,10 @@ std::string sweep_table(const LoadReport& report) {
   for (size_t i = 0; i < report.steps.size(); ++i) {
     const LoadSummary& s = report.steps[i].summary;
     table.add({format("{}{:.3g}/s", knee == i ? "▶ " : "  ", report.steps[i].rate.value_or(0)),
-               format("{:.3g}/s", s.goodput), format("{:.0f} %", 100 * s.attainment),
-               format("{:.1f}", s.output_rate), milliseconds(s.ttft.p50) + " ms",
-               milliseconds(s.ttft.p99) + " ms", milliseconds(s.tpot.p50) + " ms",
-               milliseconds(s.tpot.p99) + " ms", std::to_string(s.requests - s.completed)});
+        format("{:.3g}/s", s.goodput), format("{:.0f} %", 100 * s.attainment),
+        format("{:.1f}", s.output_rate), milliseconds(s.ttft.p50) + " ms", milliseconds(s.ttft.p99) + " ms",
+        milliseconds(s.tpot.p50) + " ms", milliseconds(s.tpot.p99) + " ms",
+        std::to_string(s.requests - s.completed)});
   }
   return table.render();
 }
@@ -85,7 +86,7 @@ std::string knee_line(const LoadReport& report) {
   if (!knee) return "no rate of the sweep was served within the SLOs: start lower\n";
   const bool last = *knee + 1 == report.steps.size();
   return format("knee: {:.3g} requests/s{}\n", *report.steps[*knee].rate,
-                last ? ", the highest rate tried: sweep higher to find its end" : "");
+      last ? ", the highest rate tried: sweep higher to find its end" : "");
 }
 
 std::string sweep_warnings(const LoadReport& report) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "load/summary.h"
 
 #include <algorithm>
@@ -55,7 +56,7 @@ void count_tokens(LoadSummary& summary, const RequestRecord& record) {
   if (!record.output_tokens) ++summary.without_usage;
 }
 
-void set_rates(LoadSummary& summary, const Slo& slo) {
+void set_rates(LoadSummary& summary) {
   const auto share = [](int64_t part, int64_t whole) {
     return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
   };
@@ -67,7 +68,6 @@ void set_rates(LoadSummary& summary, const Slo& slo) {
         static_cast<double>(summary.output_tokens + summary.prompt_tokens) / summary.duration_s;
     summary.goodput = static_cast<double>(summary.good) / summary.duration_s;
   }
-  if (summary.offered_rate && slo.any()) summary.goodput = summary.attainment * *summary.offered_rate;
 }
 
 }  // namespace
@@ -101,13 +101,13 @@ Distribution describe(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
   const double sum = std::accumulate(samples.begin(), samples.end(), 0.0);
   return {.count = static_cast<int64_t>(samples.size()),
-          .mean = sum / static_cast<double>(samples.size()),
-          .min = samples.front(),
-          .p50 = sorted_quantile(samples, 0.50),
-          .p90 = sorted_quantile(samples, 0.90),
-          .p95 = sorted_quantile(samples, 0.95),
-          .p99 = sorted_quantile(samples, 0.99),
-          .max = samples.back()};
+      .mean = sum / static_cast<double>(samples.size()),
+      .min = samples.front(),
+      .p50 = sorted_quantile(samples, 0.50),
+      .p90 = sorted_quantile(samples, 0.90),
+      .p95 = sorted_quantile(samples, 0.95),
+      .p99 = sorted_quantile(samples, 0.99),
+      .max = samples.back()};
 }
 
 bool meets(const RequestRecord& record, const Slo& slo) {
@@ -117,8 +117,8 @@ bool meets(const RequestRecord& record, const Slo& slo) {
   return !slo.tpot_s || !tpot || *tpot <= *slo.tpot_s;
 }
 
-LoadSummary summarize(std::span<const RequestRecord> records, const Slo& slo,
-                      std::optional<double> offered_rate) {
+LoadSummary summarize(
+    std::span<const RequestRecord> records, const Slo& slo, std::optional<double> offered_rate) {
   LoadSummary summary;
   summary.offered_rate = offered_rate;
   Samples samples;
@@ -145,7 +145,7 @@ LoadSummary summarize(std::span<const RequestRecord> records, const Slo& slo,
   }
   if (summary.requests > 0) summary.duration_s = end - begin;
   if (summary.duration_s > 0) summary.mean_in_flight = busy / summary.duration_s;
-  set_rates(summary, slo);
+  set_rates(summary);
   samples.describe_in(summary);
   return summary;
 }
@@ -159,29 +159,27 @@ std::vector<std::string> warnings_of(const LoadSummary& summary, const ClientFac
   warn(summary.send_lag.p99 > kLateS, format("the client was late itself: 1 % of the requests left over "
                                              "{:.0f} ms after they were due; run it on "
                                              "another machine or at a lower rate",
-                                             1e3 * summary.send_lag.p99));
+                                          1e3 * summary.send_lag.p99));
   warn(client.cpu_share > kBusyShare, format("the client used {:.0f} % of its core: it may be the "
                                              "bottleneck, and latencies include its own delays",
-                                             100 * client.cpu_share));
+                                          100 * client.cpu_share));
   warn(summary.requests > summary.completed, format("{} of {} requests failed and stand in no latency",
-                                                    summary.requests - summary.completed, summary.requests));
+                                                 summary.requests - summary.completed, summary.requests));
   warn(summary.interrupted > 0,
-       format("interrupted: {} requests had no whole answer yet and are left out", summary.interrupted));
+      format("interrupted: {} requests had no whole answer yet and are left out", summary.interrupted));
   if (summary.completed == 0) return warnings;
   warn(summary.without_usage > 0,
-       format("the server told no token counts for {} answers: events were counted instead",
-              summary.without_usage));
+      format("the server gave no token counts for {} answers: events were counted instead",
+          summary.without_usage));
   const auto events = static_cast<double>(std::max<int64_t>(1, summary.events));
   const double per_event = static_cast<double>(summary.output_tokens) / events;
   warn(summary.without_usage == 0 && (per_event > 1.1 || per_event < 0.9),
-       format("{:.2f} tokens an event: ITL is the gap between events, TPOT between tokens", per_event));
-  warn(
-      summary.output_tokens * 10 < summary.asked_tokens * 9,
+      format("{:.2f} tokens per event: ITL is the gap between events, TPOT between tokens", per_event));
+  warn(summary.output_tokens * 10 < summary.asked_tokens * 9,
       format("answers ended early, after {:.0f} % of the tokens asked for: --ignore-eos makes servers that "
              "know it go on",
-             100.0 * static_cast<double>(summary.output_tokens) / static_cast<double>(summary.asked_tokens)));
-  warn(
-      client.unique_prompts && summary.cached_tokens * 10 > summary.prompt_tokens,
+          100.0 * static_cast<double>(summary.output_tokens) / static_cast<double>(summary.asked_tokens)));
+  warn(client.unique_prompts && summary.cached_tokens * 10 > summary.prompt_tokens,
       format(
           "{:.0f} % of the prompt tokens came from the server's prefix cache: it has seen these prompts; use "
           "another --seed",
@@ -193,24 +191,21 @@ std::span<const Definition> definitions() {
   static constexpr Definition kDefinitions[] = {
       {"TTFT", "time to first token: from the scheduled send time to the first event that carries text"},
       {"TPOT",
-       "time per output token: (last text event - first text event) / (tokens - 1), one value a request"},
-      {"ITL", "inter-token latency: every gap between two text events, one value a gap"},
+          "time per output token: (last text event - first text event) / (tokens - 1), one value per request"},
+      {"ITL", "inter-token latency: every gap between two text events, one value per gap"},
       {"E2E", "end to end: from the scheduled send time to the end of the answer"},
       {"from schedule",
-       "counted from when the request was due, so time lost waiting to send it counts (correct under "
-       "coordinated omission)"},
+          "counted from when the request was due, so time lost waiting to send it counts (corrects for "
+          "coordinated omission)"},
       {"from send", "counted from when the request left: what the server alone is seen to take"},
       {"throughput",
-       "completed requests and their tokens, as the server's usage counts them, over the time from the first "
-       "scheduled request to the last answer"},
+          "completed requests and their tokens, as the server's usage counts them, over the time from the first "
+          "scheduled request to the last answer"},
       {"goodput",
-       "requests a second that completed within every SLO: with --rate the offered rate times their share, "
-       "so that "
-       "the wait for the last answers does not count against the server; with --concurrency, or without an "
-       "SLO, over "
-       "the whole time"},
+          "requests per second that completed within every SLO, over the same time as the throughput"},
+      {"offered", "requests per second that were due: their number over the time they were drawn for"},
       {"attainment", "share of all requests, failed ones too, that completed within every SLO"},
-      {"knee", "the highest offered rate of a sweep whose goodput is at least 90 % of it"},
+      {"knee", "the highest offered rate of a sweep at which at least 90 % of the requests meet every SLO"},
       {"send lag", "how long after it was due a request left the client: its own delay, to be near zero"},
   };
   return kDefinitions;

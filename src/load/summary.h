@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What the records of a run add up to. Pure: times in, numbers out.
 #include <cstdint>
@@ -33,10 +34,11 @@ struct LoadSummary {
   int64_t good = 0;       // completed within the SLOs
   int64_t interrupted = 0;
   double duration_s = 0;               // first request scheduled to last answer
-  std::optional<double> offered_rate;  // requests a second; nullopt: a closed loop offers what is answered
-  double request_rate = 0, output_rate = 0, total_rate = 0;  // completed, output tokens, all tokens a second
-  double attainment = 0;                                     // good / requests
-  double goodput = 0;                                        // good requests a second, see definitions()
+  std::optional<double> offered_rate;  // arrivals per second of their window; nullopt: a closed loop
+  double request_rate = 0, output_rate = 0,
+         total_rate = 0;  // completed, output tokens, all tokens per second
+  double attainment = 0;  // good / requests
+  double goodput = 0;     // good / duration_s
   Distribution ttft, ttft_from_sent, e2e, e2e_from_sent, tpot, itl;
   Distribution send_lag;  // how late the client itself was
   int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0, asked_tokens = 0, events = 0;
@@ -46,9 +48,9 @@ struct LoadSummary {
   double mean_in_flight = 0;
 };
 
-// `offered_rate`: of an open loop.
-LoadSummary summarize(std::span<const RequestRecord> records, const Slo& slo,
-                      std::optional<double> offered_rate);
+// `offered_rate`: what an open loop really sent.
+LoadSummary summarize(
+    std::span<const RequestRecord> records, const Slo& slo, std::optional<double> offered_rate);
 
 // What the load generator itself took; the measurement is only as good as its client.
 struct ClientFacts {

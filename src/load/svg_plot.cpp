@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT
 #include "load/svg_plot.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/format.h"
+#include "base/markup.h"
 
 namespace cheetah {
 namespace {
@@ -41,9 +43,9 @@ std::string axes(const Plot& plot, const Scale& x, const Scale& y) {
         kLeft, y.at(tick), kWidth - kRight, kLeft - 6, y.at(tick) + 4, tick);
   for (const double tick : axis_ticks(x.low, x.high, 8))
     out += format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="middle">{:g}</text>)", x.at(tick),
-                  kHeight - kBottom + 16, tick);
+        kHeight - kBottom + 16, tick);
   out += format(R"(<text class="label" x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)",
-                (kLeft + kWidth - kRight) / 2, kHeight - 8, escape_markup(plot.x_label));
+      (kLeft + kWidth - kRight) / 2, kHeight - 8, escape_markup(plot.x_label));
   out += format(
       R"svg(<text class="label" transform="translate(14,{:.1f}) rotate(-90)" text-anchor="middle">{}</text>)svg",
       (kTop + kHeight - kBottom) / 2, escape_markup(plot.y_label));
@@ -54,8 +56,8 @@ std::string drawn(const PlotSeries& series, size_t index, const Scale& x, const 
   std::string out;
   if (series.dots) {
     for (const PlotPoint& point : series.points)
-      out += format(R"(<circle class="s{}" cx="{:.1f}" cy="{:.1f}" r="2.2"/>)", index, x.at(point.x),
-                    y.at(point.y));
+      out += format(
+          R"(<circle class="s{}" cx="{:.1f}" cy="{:.1f}" r="2.2"/>)", index, x.at(point.x), y.at(point.y));
     return out;
   }
   for (const PlotPoint& point : series.points)
@@ -92,23 +94,6 @@ std::vector<double> axis_ticks(double low, double high, int most) {
   for (double i = std::ceil(low / step - 1e-9); i * step <= high * (1 + 1e-9); ++i)
     ticks.push_back(i * step + 0.0);  // never -0
   return ticks;
-}
-
-std::string escape_markup(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
 }
 
 std::string svg(const Plot& plot) {

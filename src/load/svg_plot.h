@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Small plots as SVG text, for a report that must open anywhere.
 #include <optional>
@@ -25,8 +26,6 @@ struct Plot {
 
 // Values on an axis that people like to read, at most about `most` of them, within [low, high].
 std::vector<double> axis_ticks(double low, double high, int most);
-// Text made fit for XML and HTML.
-std::string escape_markup(const std::string& text);
 // An <svg> element; series take the CSS classes s0, s1, ... for their colours. Without a point: a note.
 std::string svg(const Plot& plot);
 

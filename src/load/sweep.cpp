@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "load/sweep.h"
 
 #include <cmath>
@@ -19,7 +20,7 @@ SweepPlan sweep_plan_from(const std::string& text) {
   if (!good)
     throw UsageError(
         format("--sweep {}: expected LOW:HIGH:STEPS with rates above 0 and 1 to 1000 steps, as in 1:32:6",
-               printable(text)));
+            printable(text)));
   return plan;
 }
 
@@ -36,8 +37,7 @@ std::vector<double> sweep_rates(const SweepPlan& plan) {
 std::optional<size_t> find_knee(std::span<const SweepPoint> points) {
   std::optional<size_t> knee;
   for (size_t i = 0; i < points.size(); ++i)
-    if (points[i].summary.goodput >= kServedShare * points[i].rate &&
-        (!knee || points[i].rate > points[*knee].rate))
+    if (points[i].summary.attainment >= kServedShare && (!knee || points[i].rate > points[*knee].rate))
       knee = i;
   return knee;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A sweep over rates, and where the server stops keeping up.
 #include <cstdint>
@@ -25,7 +26,7 @@ struct SweepPoint {
   LoadSummary summary;
 };
 
-// A rate is served when its goodput is at least this share of it.
+// A rate is served when at least this share of its requests meets every SLO.
 constexpr double kServedShare = 0.9;
 // Index of the highest rate that is served; nullopt: none is.
 std::optional<size_t> find_knee(std::span<const SweepPoint> points);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "load/workload.h"
 
 #include <algorithm>
@@ -13,22 +14,18 @@ namespace cheetah {
 namespace {
 
 // Short, common words: most tokenizers know each as one token with the space before it.
-constexpr std::array<std::string_view, kNumWords> kWords = {
-    "time",    "year",     "people",  "way",    "day",     "man",    "thing",    "woman",    "life",
-    "child",   "world",    "school",  "state",  "family",  "group",  "country",  "problem",  "hand",
-    "part",    "place",    "case",    "week",   "company", "system", "program",  "question", "work",
-    "number",  "night",    "point",   "home",   "water",   "room",   "mother",   "area",     "money",
-    "story",   "fact",     "month",   "lot",    "right",   "study",  "book",     "eye",      "job",
-    "word",    "business", "issue",   "side",   "kind",    "head",   "house",    "service",  "friend",
-    "father",  "power",    "hour",    "game",   "line",    "end",    "member",   "law",      "car",
-    "city",    "name",     "team",    "minute", "idea",    "kid",    "body",     "back",     "parent",
-    "face",    "others",   "level",   "office", "door",    "health", "person",   "art",      "war",
-    "history", "party",    "result",  "change", "morning", "reason", "research", "girl",     "guy",
-    "moment",  "air",      "teacher", "force",  "order",   "food",   "light",    "voice",    "road",
-    "river",   "field",    "table",   "stone",  "music",   "paper",  "plan",     "sound",    "color",
-    "green",   "black",    "white",   "small",  "large",   "long",   "short",    "early",    "late",
-    "high",    "low",      "good",    "great",  "old",     "young",  "first",    "last",     "next",
-    "open",    "free"};
+constexpr std::array<std::string_view, kNumWords> kWords = {"time", "year", "people", "way", "day", "man",
+    "thing", "woman", "life", "child", "world", "school", "state", "family", "group", "country", "problem",
+    "hand", "part", "place", "case", "week", "company", "system", "program", "question", "work", "number",
+    "night", "point", "home", "water", "room", "mother", "area", "money", "story", "fact", "month", "lot",
+    "right", "study", "book", "eye", "job", "word", "business", "issue", "side", "kind", "head", "house",
+    "service", "friend", "father", "power", "hour", "game", "line", "end", "member", "law", "car", "city",
+    "name", "team", "minute", "idea", "kid", "body", "back", "parent", "face", "others", "level", "office",
+    "door", "health", "person", "art", "war", "history", "party", "result", "change", "morning", "reason",
+    "research", "girl", "guy", "moment", "air", "teacher", "force", "order", "food", "light", "voice", "road",
+    "river", "field", "table", "stone", "music", "paper", "plan", "sound", "color", "green", "black", "white",
+    "small", "large", "long", "short", "early", "late", "high", "low", "good", "great", "old", "young",
+    "first", "last", "next", "open", "free"};
 
 // Streams of random numbers: lengths by request, choices of prefix by request, words by text.
 constexpr uint64_t kLengthStream = uint64_t{1} << 60, kPrefixStream = uint64_t{2} << 60,
@@ -71,8 +68,8 @@ RequestShape after_prefix(const WorkloadPlan& plan, uint64_t index) {
   Philox random(plan.seed, kPrefixStream + index);
   const bool shared = random.next_uniform() < plan.prefix_share;
   const auto which = static_cast<uint64_t>(random.next_uniform() * static_cast<double>(plan.num_prefixes));
-  shape.pieces.insert(shape.pieces.begin(),
-                      {shared ? kPrefixId + which : kOwnPrefixId + index, plan.prefix_tokens});
+  shape.pieces.insert(
+      shape.pieces.begin(), {shared ? kPrefixId + which : kOwnPrefixId + index, plan.prefix_tokens});
   return shape;
 }
 
@@ -114,16 +111,15 @@ WorkloadPlan workload_plan_from(const std::string& dataset, int64_t prompt_token
     DatasetKind kind;
     int64_t prompt_tokens, output_tokens;
   };
-  constexpr Preset kPresets[] = {{DatasetKind::kRandom, 512, 128},
-                                 {DatasetKind::kShareGptLike, 161, 338},
-                                 {DatasetKind::kPrefixHeavy, 64, 64}};
+  constexpr Preset kPresets[] = {{DatasetKind::kRandom, 512, 128}, {DatasetKind::kShareGptLike, 161, 338},
+      {DatasetKind::kPrefixHeavy, 64, 64}};
   WorkloadPlan plan{.kind = DatasetKind::kFile, .file = dataset, .prompt_tokens = 512, .output_tokens = 128};
   for (const Preset& preset : kPresets)
     if (dataset == name_of(preset.kind))
       plan = {.kind = preset.kind,
-              .file = "",
-              .prompt_tokens = preset.prompt_tokens,
-              .output_tokens = preset.output_tokens};
+          .file = "",
+          .prompt_tokens = preset.prompt_tokens,
+          .output_tokens = preset.output_tokens};
   if (prompt_tokens > 0) plan.prompt_tokens = prompt_tokens;
   if (output_tokens > 0) plan.output_tokens = output_tokens;
   return plan;
@@ -164,7 +160,7 @@ RequestShape Workload::shape(int64_t index) const {
 
 bool Workload::is_made_up() const {
   return from_file_.empty() || std::any_of(from_file_.begin(), from_file_.end(),
-                                           [](const auto& shape) { return !shape.pieces.empty(); });
+                                   [](const auto& shape) { return !shape.pieces.empty(); });
 }
 
 std::string first_words(int64_t count) {
@@ -186,12 +182,10 @@ std::string made_up_text(uint64_t seed, uint64_t id, int64_t num_words) {
   return text;
 }
 
-std::string request_body(const RequestShape& shape, uint64_t seed, const TokenScale& scale,
-                         const BodyOptions& options) {
-  Json body = {{"model", options.model},
-               {"max_tokens", shape.output_tokens},
-               {"stream", true},
-               {"stream_options", {{"include_usage", true}}}};
+std::string request_body(
+    const RequestShape& shape, uint64_t seed, const TokenScale& scale, const BodyOptions& options) {
+  Json body = {{"model", options.model}, {"max_tokens", shape.output_tokens}, {"stream", true},
+      {"stream_options", {{"include_usage", true}}}};
   if (!shape.messages.is_null() && !options.chat)
     throw Error("the dataset has \"messages\", which only the chat endpoint takes: use --endpoint chat");
   if (!shape.messages.is_null())

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What is asked: lengths and texts of requests, as a function of a seed and the request's number.
 #include <cstdint>
@@ -89,7 +90,7 @@ struct BodyOptions {
 };
 
 // The JSON body that asks for a streamed answer. Throws Error when messages meet the completions endpoint.
-std::string request_body(const RequestShape& shape, uint64_t seed, const TokenScale& scale,
-                         const BodyOptions& options);
+std::string request_body(
+    const RequestShape& shape, uint64_t seed, const TokenScale& scale, const BodyOptions& options);
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <fstream>
 
 #include "base/error.h"
@@ -63,7 +64,7 @@ std::vector<RequestShape> read_workload_file(const std::string& path, int64_t de
   if (!file)
     throw Error(
         format("{}: cannot be read; --dataset takes random, sharegpt-like, prefix-heavy or a JSON Lines file",
-               printable(path)));
+            printable(path)));
   std::vector<RequestShape> shapes;
   std::string text;
   for (int64_t number = 1; std::getline(file, text); ++number) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "load/workload.h"
 
 #include <gtest/gtest.h>
@@ -107,19 +108,14 @@ TEST(Workload, BodiesAskForAStreamWithUsageAndTakeExtraFields) {
   shape.prompt = "Hello";
   shape.output_tokens = 9;
   const Json body = Json::parse(request_body(shape, 0, {},
-                                             {.chat = false,
-                                              .model = "m",
-                                              .temperature = 0.5,
-                                              .ignore_eos = true,
-                                              .extra = {{"top_k", 4}, {"model", "n"}}}));
-  EXPECT_EQ(body, Json({{"model", "n"},
-                        {"prompt", "Hello"},
-                        {"max_tokens", 9},
-                        {"stream", true},
-                        {"top_k", 4},
-                        {"stream_options", {{"include_usage", true}}},
-                        {"temperature", 0.5},
-                        {"ignore_eos", true}}));
+      {.chat = false,
+          .model = "m",
+          .temperature = 0.5,
+          .ignore_eos = true,
+          .extra = {{"top_k", 4}, {"model", "n"}}}));
+  EXPECT_EQ(
+      body, Json({{"model", "n"}, {"prompt", "Hello"}, {"max_tokens", 9}, {"stream", true}, {"top_k", 4},
+                {"stream_options", {{"include_usage", true}}}, {"temperature", 0.5}, {"ignore_eos", true}}));
 }
 
 TEST(Workload, PromptsOfIdsHaveExactLengthsAndSharePrefixesToo) {
@@ -129,7 +125,7 @@ TEST(Workload, PromptsOfIdsHaveExactLengthsAndSharePrefixesToo) {
   const Workload workload(plan);
   const auto ids = [&](int64_t index) {
     return Json::parse(
-               request_body(workload.shape(index), 0, {}, {.chat = false, .id_limit = 1000}))["prompt"]
+        request_body(workload.shape(index), 0, {}, {.chat = false, .id_limit = 1000}))["prompt"]
         .get<std::vector<int64_t>>();
   };
   const std::vector<int64_t> first = ids(0), second = ids(1);
@@ -166,9 +162,9 @@ TEST(WorkloadFile, TakesPromptsMessagesAndLengths) {
 
 TEST(WorkloadFile, NamesTheLineThatIsWrong) {
   for (const char* bad :
-       {"{", "[]", "{}", R"({"prompt": 3})", R"({"messages": []})", R"({"input_length": 0})",
-        R"({"input_length": 99999999999})", R"({"input_length": 5, "hash_ids": "x"})",
-        R"({"input_length": 600, "hash_ids": ["x"]})", R"({"prompt": "x", "output_length": -1})"}) {
+      {"{", "[]", "{}", R"({"prompt": 3})", R"({"messages": []})", R"({"input_length": 0})",
+          R"({"input_length": 99999999999})", R"({"input_length": 5, "hash_ids": "x"})",
+          R"({"input_length": 600, "hash_ids": ["x"]})", R"({"prompt": "x", "output_length": -1})"}) {
     const File file("{\"prompt\": \"fine\"}\n" + std::string(bad) + "\n");
     try {
       read_workload_file(file.path(), 1);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // For tests: replaces operator new by one that counts. Sanitizers bring their own, which must stay: there the
 // count is always 0.
 #include "model/allocation_count.h"

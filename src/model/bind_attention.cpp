@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/quant/quant.h"
 #include "model/bind_weights.h"
 #include "tensor/float16.h"
@@ -5,17 +6,30 @@
 namespace cheetah {
 namespace {
 
+// One head's rows of q, k and v after another's, put apart.
+Linear bind_parted(
+    WeightLoader& loader, const ModelTraits& traits, const WeightNames& names, const std::string& name) {
+  const HeadParts parts{.heads = traits.heads, .parts = 3, .rows = traits.head_dim};
+  Linear linear;
+  linear.w = loader.parted(name + ".weight", parts, traits.hidden);
+  if (names.qkv_bias == Presence::kYes) linear.bias = loader.parted_vector(name + ".bias", parts);
+  return linear;
+}
+
 void bind_projections(WeightLoader& loader, const ModelTraits& traits, const WeightNames& names,
-                      const std::string& root, AttentionWeights& into) {
+    const std::string& root, AttentionWeights& into) {
   const int64_t q_rows = traits.heads * traits.head_dim, kv_rows = traits.kv_heads * traits.head_dim;
   const int64_t hidden = traits.hidden;
   if (!names.qkv.empty()) {
-    into.qkv = bind_linear(loader, names, root + names.qkv, q_rows + 2 * kv_rows, hidden, names.qkv_bias);
+    into.qkv = names.qkv_by_head ? bind_parted(loader, traits, names, root + names.qkv)
+                                 : bind_linear(loader, names, root + names.qkv, q_rows + 2 * kv_rows, hidden,
+                                       names.qkv_bias);
     into.q = rows_of(into.qkv, 0, q_rows);
     into.k = rows_of(into.qkv, q_rows, kv_rows);
     into.v = rows_of(into.qkv, q_rows + kv_rows, kv_rows);
     return;
   }
+  loader.keep_together(root + names.q + ".weight", (q_rows + 2 * kv_rows) * hidden);
   into.q = bind_linear(loader, names, root + names.q, q_rows, hidden, names.qkv_bias);
   into.k = bind_linear(loader, names, root + names.k, kv_rows, hidden, names.qkv_bias);
   into.v = bind_linear(loader, names, root + names.v, kv_rows, hidden, names.qkv_bias);
@@ -41,8 +55,8 @@ void transpose_keys(const UpSplit& split, int64_t first_row, std::byte* out) {
 }
 
 // Absorbed MLA needs W_uk transposed per head; W_uv is used as it lies.
-void split_kv_b(WeightLoader& loader, const ModelTraits& traits, const std::string& name,
-                AttentionWeights& into) {
+void split_kv_b(
+    WeightLoader& loader, const ModelTraits& traits, const std::string& name, AttentionWeights& into) {
   const MlaTraits& mla = traits.mla;
   const int64_t head_rows = mla.nope_dim + mla.value_dim;
   const WeightMatrix all = loader.unscaled(name, traits.heads * head_rows, mla.kv_rank);
@@ -59,31 +73,31 @@ void split_kv_b(WeightLoader& loader, const ModelTraits& traits, const std::stri
     into.k_up.push_back(
         {.dtype = split.dtype, .rows = mla.kv_rank, .cols = mla.nope_dim, .data = keys + h * key_bytes});
     into.v_up.push_back({.dtype = all.dtype,
-                         .rows = mla.value_dim,
-                         .cols = mla.kv_rank,
-                         .data = view.row(h * head_rows + mla.nope_dim)});
+        .rows = mla.value_dim,
+        .cols = mla.kv_rank,
+        .data = view.row(h * head_rows + mla.nope_dim)});
   }
 }
 
 }  // namespace
 
 void bind_attention(WeightLoader& loader, const ModelTraits& traits, const WeightNames& names,
-                    const std::string& root, AttentionWeights& into) {
+    const std::string& root, AttentionWeights& into) {
   bind_projections(loader, traits, names, root, into);
   into.o =
       bind_linear(loader, names, root + names.o, traits.hidden, traits.heads * traits.head_dim, names.o_bias);
   if (traits.qk_norm || traits.qk_norm_whole) {
     const int64_t per_head = traits.head_dim;
-    into.q_norm = bind_norm(loader, root + names.q_norm,
-                            traits.qk_norm_whole ? traits.heads * per_head : per_head, false);
-    into.k_norm = bind_norm(loader, root + names.k_norm,
-                            traits.qk_norm_whole ? traits.kv_heads * per_head : per_head, false);
+    into.q_norm = bind_norm(
+        loader, root + names.q_norm, traits.qk_norm_whole ? traits.heads * per_head : per_head, false);
+    into.k_norm = bind_norm(
+        loader, root + names.k_norm, traits.qk_norm_whole ? traits.kv_heads * per_head : per_head, false);
   }
   if (traits.attention_sinks) into.sinks = loader.vector(root + names.sinks, {traits.heads});
 }
 
 void bind_mla(WeightLoader& loader, const ModelTraits& traits, const WeightNames& names,
-              const std::string& root, AttentionWeights& into) {
+    const std::string& root, AttentionWeights& into) {
   const MlaTraits& mla = traits.mla;
   const int64_t q_rows = traits.heads * (mla.nope_dim + mla.rope_dim);
   if (mla.q_rank > 0) {
@@ -93,8 +107,8 @@ void bind_mla(WeightLoader& loader, const ModelTraits& traits, const WeightNames
   } else {
     into.q = bind_linear(loader, names, root + names.q, q_rows, traits.hidden, Presence::kNo);
   }
-  into.kv_a = bind_linear(loader, names, root + names.kv_a, mla.kv_rank + mla.rope_dim, traits.hidden,
-                          names.qkv_bias);
+  into.kv_a = bind_linear(
+      loader, names, root + names.kv_a, mla.kv_rank + mla.rope_dim, traits.hidden, names.qkv_bias);
   into.kv_a_norm = bind_norm(loader, root + names.kv_a_norm, mla.kv_rank, false);
   const std::string kv_b = root + names.kv_b + ".weight";
   if (names.k_b.empty() || loader.has(kv_b)) {

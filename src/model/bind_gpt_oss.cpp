@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // gpt_oss stores all experts in one tensor, gate and up taking turns: plain [experts, in, out], or MXFP4 as
 // 16-byte blocks [experts, out, in / 32, 16] beside one exponent each [experts, out, in / 32].
 #include "model/bind_weights.h"
@@ -54,8 +55,8 @@ struct Projection {
 };
 
 // One matrix per expert and set of turns.
-std::vector<std::vector<WeightMatrix>> bind_projection(WeightLoader& loader, const Projection& projection,
-                                                       int64_t experts, const std::vector<Turns>& parts) {
+std::vector<std::vector<WeightMatrix>> bind_projection(
+    WeightLoader& loader, const Projection& projection, int64_t experts, const std::vector<Turns>& parts) {
   std::vector<std::vector<WeightMatrix>> result(parts.size());
   const auto for_each = [&](auto&& make) {
     for (size_t p = 0; p < parts.size(); ++p)
@@ -64,7 +65,7 @@ std::vector<std::vector<WeightMatrix>> bind_projection(WeightLoader& loader, con
   const int64_t in = projection.in, out = projection.out;
   if (loader.has(projection.name + "_blocks")) {
     const Mxfp4 stored{.blocks = loader.take(projection.name + "_blocks", {experts, out, in / 32, 16}),
-                       .scales = loader.take(projection.name + "_scales", {experts, out, in / 32})};
+        .scales = loader.take(projection.name + "_scales", {experts, out, in / 32})};
     if (!stored.blocks || !stored.scales) return result;
     for_each([&](int64_t e, const Turns& turns) { return repack_expert(stored, e, turns, loader); });
   } else if (const TensorView* all = loader.take(projection.name, {experts, in, out})) {
@@ -75,8 +76,8 @@ std::vector<std::vector<WeightMatrix>> bind_projection(WeightLoader& loader, con
 
 }  // namespace
 
-void bind_gpt_oss_experts(WeightLoader& loader, const ModelTraits& traits, const std::string& root,
-                          MoeWeights& into) {
+void bind_gpt_oss_experts(
+    WeightLoader& loader, const ModelTraits& traits, const std::string& root, MoeWeights& into) {
   const int64_t experts = traits.moe.experts, inner = traits.moe.expert_hidden, hidden = traits.hidden;
   const std::string gate_up = root + "experts.gate_up_proj", down = root + "experts.down_proj";
   auto both = bind_projection(loader, {gate_up, hidden, 2 * inner}, experts, {{inner, 0, 2}, {inner, 1, 2}});

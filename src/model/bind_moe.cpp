@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/bind_weights.h"
 
 namespace cheetah {
@@ -15,8 +16,8 @@ std::string find_moe_root(const WeightLoader& loader, const WeightNames& names, 
   return root + names.moe_roots.front();
 }
 
-std::vector<const float*> bind_expert_bias(WeightLoader& loader, const std::string& name, int64_t experts,
-                                           int64_t size) {
+std::vector<const float*> bind_expert_bias(
+    WeightLoader& loader, const std::string& name, int64_t experts, int64_t size) {
   std::vector<const float*> result;
   const float* all = loader.vector(name, {experts, size});
   if (!all) return result;
@@ -26,7 +27,7 @@ std::vector<const float*> bind_expert_bias(WeightLoader& loader, const std::stri
 
 // All experts of one role in one tensor, gate and up apart.
 void bind_stacked(WeightLoader& loader, const ModelTraits& traits, const WeightNames& names,
-                  const std::string& root, MoeWeights& into) {
+    const std::string& root, MoeWeights& into) {
   const int64_t experts = traits.moe.experts, inner = traits.moe.expert_hidden, hidden = traits.hidden;
   into.gate = loader.matrices(root + names.experts_gate + ".weight", experts, inner, hidden);
   into.up = loader.matrices(root + names.experts_up + ".weight", experts, inner, hidden);
@@ -39,7 +40,7 @@ void bind_stacked(WeightLoader& loader, const ModelTraits& traits, const WeightN
 
 // All experts in one tensor, gate above up.
 void bind_fused(WeightLoader& loader, const ModelTraits& traits, const WeightNames& names,
-                const std::string& root, MoeWeights& into) {
+    const std::string& root, MoeWeights& into) {
   const int64_t experts = traits.moe.experts, inner = traits.moe.expert_hidden, hidden = traits.hidden;
   into.gate_up = loader.matrices(root + names.experts_gate_up, experts, 2 * inner, hidden);
   for (const WeightMatrix& both : into.gate_up) {
@@ -50,7 +51,7 @@ void bind_fused(WeightLoader& loader, const ModelTraits& traits, const WeightNam
 }
 
 void bind_each(WeightLoader& loader, const ModelTraits& traits, const WeightNames& names,
-               const std::string& root, MoeWeights& into) {
+    const std::string& root, MoeWeights& into) {
   const int64_t inner = traits.moe.expert_hidden, hidden = traits.hidden;
   for (int64_t e = 0; e < traits.moe.experts; ++e) {
     const auto name = [&](const std::string& role) {
@@ -65,7 +66,7 @@ void bind_each(WeightLoader& loader, const ModelTraits& traits, const WeightName
 }  // namespace
 
 void bind_moe(WeightLoader& loader, const ModelTraits& traits, const WeightNames& names,
-              const std::string& root, MoeWeights& into) {
+    const std::string& root, MoeWeights& into) {
   const MoeTraits& moe = traits.moe;
   const std::string at = find_moe_root(loader, names, root);
   const std::string router = at + names.router;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/bind_weights.h"
 
 #include "base/format.h"
@@ -17,20 +18,21 @@ std::string find_root(const WeightLoader& loader, const WeightNames& names) {
   return names.roots.front();
 }
 
-Norm bind_layer_norm(WeightLoader& loader, const ModelTraits& traits, const std::string& root,
-                     const std::string& name) {
+Norm bind_layer_norm(
+    WeightLoader& loader, const ModelTraits& traits, const std::string& root, const std::string& name) {
   if (name.empty()) return {};
-  return bind_norm(loader, root + name, traits.hidden, traits.norm == NormKind::kLayer);
+  return bind_norm(loader, root + name, traits.hidden, norms_have_bias(traits));
 }
 
 void bind_mlp(WeightLoader& loader, const ModelTraits& traits, const WeightNames& names,
-              const std::string& root, MlpWeights& into) {
+    const std::string& root, MlpWeights& into) {
   const int64_t ffn = traits.ffn;
   if (!names.gate_up.empty()) {
     into.gate_up = bind_linear(loader, names, root + names.gate_up, 2 * ffn, traits.hidden, names.mlp_bias);
     into.gate = rows_of(into.gate_up, 0, ffn);
     into.up = rows_of(into.gate_up, ffn, ffn);
   } else {
+    if (traits.gated_mlp) loader.keep_together(root + names.gate + ".weight", 2 * ffn * traits.hidden);
     if (traits.gated_mlp)
       into.gate = bind_linear(loader, names, root + names.gate, ffn, traits.hidden, names.mlp_bias);
     into.up = bind_linear(loader, names, root + names.up, ffn, traits.hidden, names.mlp_bias);
@@ -39,10 +41,10 @@ void bind_mlp(WeightLoader& loader, const ModelTraits& traits, const WeightNames
 }
 
 void bind_layer(WeightLoader& loader, const ModelTraits& traits, const WeightNames& names,
-                const std::string& root, LayerWeights& into, bool moe) {
+    const std::string& root, LayerWeights& into, bool moe) {
   into.attention_in = bind_layer_norm(loader, traits, root, names.attention_in);
   into.attention_out = bind_layer_norm(loader, traits, root, names.attention_out);
-  into.mlp_in = bind_layer_norm(loader, traits, root, names.mlp_in);
+  if (!traits.shared_norm) into.mlp_in = bind_layer_norm(loader, traits, root, names.mlp_in);
   into.mlp_out = bind_layer_norm(loader, traits, root, names.mlp_out);
   if (traits.has_mla)
     bind_mla(loader, traits, names, root, into.attention);
@@ -56,7 +58,7 @@ void bind_layer(WeightLoader& loader, const ModelTraits& traits, const WeightNam
 
 // A head of its own, or the embedding's matrix.
 void bind_head(WeightLoader& loader, const ModelTraits& traits, const WeightNames& names,
-               const std::string& embedding, ModelWeights& into) {
+    const std::string& embedding, ModelWeights& into) {
   if (!traits.tied_embeddings)
     for (const std::string& head : names.heads)
       if (loader.has(head + ".weight")) {
@@ -70,11 +72,11 @@ void bind_head(WeightLoader& loader, const ModelTraits& traits, const WeightName
 }
 
 // Buffers some checkpoints carry along, and layers past the last: multi-token prediction heads.
-std::vector<std::string> ignored_parts(const ModelTraits& traits, const WeightNames& names,
-                                       const std::string& root) {
+std::vector<std::string> ignored_parts(
+    const ModelTraits& traits, const WeightNames& names, const std::string& root) {
   std::vector<std::string> ignored = names.ignored;
-  ignored.insert(ignored.end(), {"rotary_emb.inv_freq", ".masked_bias", ".attn.bias", ".input_scale",
-                                 ".k_scale", ".v_scale"});
+  ignored.insert(ignored.end(), {"rotary_emb.inv_freq", ".masked_bias", ".attn.bias", ".attention.bias",
+                                    ".input_scale", ".k_scale", ".v_scale"});
   constexpr int64_t kExtraLayers = 8;
   const auto count = static_cast<int64_t>(traits.layers.size());
   for (int64_t i = 0; i < kExtraLayers; ++i) ignored.push_back(root + indexed(names.layer, count + i));
@@ -86,7 +88,7 @@ std::vector<std::string> ignored_parts(const ModelTraits& traits, const WeightNa
 }  // namespace
 
 Linear bind_linear(WeightLoader& loader, const WeightNames& names, const std::string& name, int64_t rows,
-                   int64_t cols, Presence bias) {
+    int64_t cols, Presence bias) {
   Linear linear;
   linear.w = names.transposed ? loader.transposed(name + ".weight", rows, cols)
                               : loader.matrix(name + ".weight", rows, cols);
@@ -111,7 +113,7 @@ Norm bind_norm(WeightLoader& loader, const std::string& name, int64_t size, bool
 }
 
 ModelWeights bind_weights(const ModelTraits& traits, const WeightNames& names, const WeightSource& source,
-                          const LoadOptions& options, ThreadPool& pool) {
+    const LoadOptions& options, ThreadPool& pool) {
   ModelWeights weights;
   WeightLoader loader(source, options, pool, weights);
   const std::string root = find_root(loader, names);
@@ -121,9 +123,8 @@ ModelWeights bind_weights(const ModelTraits& traits, const WeightNames& names, c
   weights.layers.resize(traits.layers.size());
   for (size_t i = 0; i < traits.layers.size(); ++i)
     bind_layer(loader, traits, names, root + indexed(names.layer, static_cast<int64_t>(i)), weights.layers[i],
-               traits.layers[i].moe);
-  weights.final_norm =
-      bind_norm(loader, root + names.final_norm, traits.hidden, traits.norm == NormKind::kLayer);
+        traits.layers[i].moe);
+  weights.final_norm = bind_norm(loader, root + names.final_norm, traits.hidden, norms_have_bias(traits));
   loader.finish(ignored_parts(traits, names, root));
   join_neighbours(weights);
   return weights;

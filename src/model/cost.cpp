@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/cost.h"
 
 #include <algorithm>
@@ -37,7 +38,7 @@ double seen_by_prompt(const LayerTraits& layer, int64_t tokens) {
 
 // Operations of one head's score and weighted value for one cached position, over all heads.
 double attention_flops_per_position(const ModelTraits& t) {
-  const int64_t width = t.has_mla ? t.cache_key_dim() + t.cache_value_dim() : 2 * t.head_dim;
+  const int64_t width = t.has_mla ? cache_key_dim(t) + cache_value_dim(t) : 2 * t.head_dim;
   return 2.0 * static_cast<double>(t.heads * width);
 }
 
@@ -59,8 +60,8 @@ ParameterCount parameter_count(const ModelTraits& t) {
   ParameterCount count;
   count.embedding = t.vocab * t.hidden + (t.learned_positions ? t.max_positions * t.hidden : 0);
   count.head = t.tied_embeddings ? 0 : t.vocab * t.hidden;
-  const int64_t norms = (t.pre_norm ? 2 : 0) + (t.post_norm ? 2 : 0);
-  const int64_t norm_width = t.norm == NormKind::kLayer ? 2 * t.hidden : t.hidden;
+  const int64_t norms = (t.pre_norm ? 2 : 0) + (t.post_norm ? 2 : 0) - (t.shared_norm ? 1 : 0);
+  const int64_t norm_width = norms_have_bias(t) ? 2 * t.hidden : t.hidden;
   for (const LayerTraits& layer : t.layers) {
     count.attention += attention_parameters(t);
     count.mlp += layer.moe ? moe_parameters(t, t.moe.experts) : dense_mlp_parameters(t);
@@ -85,10 +86,10 @@ double prompt_flops(const ModelTraits& t, int64_t tokens) {
 }
 
 double kv_read_bytes(const ModelTraits& t, DType dtype, int64_t context) {
-  const int64_t width = t.cache_key_dim() + (t.has_mla ? 0 : t.cache_value_dim());
+  const int64_t width = cache_key_dim(t) + (t.has_mla ? 0 : cache_value_dim(t));
   double bytes = 0;
   for (const LayerTraits& layer : t.layers)
-    bytes += static_cast<double>(seen(layer, context)) * bytes_of(dtype, t.cache_heads() * width);
+    bytes += static_cast<double>(seen(layer, context)) * bytes_of(dtype, cache_heads(t) * width);
   return bytes;
 }
 

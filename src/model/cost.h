@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What a model costs, from its traits alone: parameters, operations and bytes. The same numbers for inspect,
 // bench and the planner.

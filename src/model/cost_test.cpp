@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/cost.h"
 
 #include <gtest/gtest.h>
@@ -5,8 +6,8 @@
 namespace cheetah {
 namespace {
 
-ModelTraits llama(int64_t hidden, int64_t ffn, int64_t layers, int64_t heads, int64_t kv_heads,
-                  int64_t vocab) {
+ModelTraits llama(
+    int64_t hidden, int64_t ffn, int64_t layers, int64_t heads, int64_t kv_heads, int64_t vocab) {
   ModelTraits traits;
   traits.family = "llama";
   traits.hidden = hidden;
@@ -28,6 +29,16 @@ TEST(ModelCost, CountsATiedHeadOnce) {
   ModelTraits traits = llama(2048, 8192, 16, 32, 8, 128256);
   traits.tied_embeddings = true;
   EXPECT_EQ(parameter_count(traits).total(), 1'235'814'400);  // Llama 3.2 1B
+}
+
+TEST(ModelCost, CountsNormsAndTheirBiasesAsTheFamilyHasThem) {
+  ModelTraits traits = llama(64, 128, 2, 4, 4, 100);
+  EXPECT_EQ(parameter_count(traits).norms, 5 * 64);
+  traits.norm = NormKind::kLayer;
+  EXPECT_EQ(parameter_count(traits).norms, 5 * 128);
+  traits.norm_bias = false;
+  traits.parallel_blocks = traits.shared_norm = true;
+  EXPECT_EQ(parameter_count(traits).norms, 3 * 64);
 }
 
 TEST(ModelCost, CountsOnlyTheChosenExpertsAsActive) {

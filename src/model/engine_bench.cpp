@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/engine_bench.h"
 
 #include <algorithm>
@@ -78,16 +79,16 @@ class EngineBench {
     const auto row = std::ssize(tokens_);
     tokens_.insert(tokens_.end(), text_.begin() + at, text_.begin() + at + count);
     sequences_.push_back({.pages = pages_of(sequence),
-                          .context_tokens = at + count,
-                          .query_begin = row,
-                          .query_count = count});
+        .context_tokens = at + count,
+        .query_begin = row,
+        .query_count = count});
     if (!samples) return;
     samples_.emplace_back().logits = std::ssize(rows_);
     rows_.push_back(row + count - 1);
   }
   StepTicket submit() {
     return runner_.submit({.tokens = tokens_, .sequences = sequences_, .logit_rows = rows_},
-                          {.fed = fed_, .samples = samples_}, pool_);
+        {.fed = fed_, .samples = samples_}, pool_);
   }
   void run_alone() {
     runner_.wait(submit());
@@ -108,8 +109,8 @@ class EngineBench {
     for (size_t i = 0; i < result.sampled.size(); ++i) last_ids_[i] = result.sampled[i].token.id;
   }
   std::span<const int32_t> pages_of(int64_t sequence) const {
-    return std::span(pages_).subspan(static_cast<size_t>(sequence * pages_per_sequence_),
-                                     static_cast<size_t>(pages_per_sequence_));
+    return std::span(pages_).subspan(
+        static_cast<size_t>(sequence * pages_per_sequence_), static_cast<size_t>(pages_per_sequence_));
   }
   int64_t vocab_;
   Runner& runner_;
@@ -138,18 +139,18 @@ int64_t EngineBenchPlan::num_pages(int64_t page_tokens) const {
 }
 
 EngineBenchSamples run_engine_bench(const Model& model, Runner& runner, KvPool& pool,
-                                    const EngineBenchPlan& plan,
-                                    const std::function<void(double)>& progress) {
+    const EngineBenchPlan& plan, const std::function<bool(double)>& progress) {
   constexpr int64_t kWarmSteps = 4;  // a runner may record its second step of a kind
   EngineBench bench(model, runner, pool, plan);
   EngineBenchSamples samples;
   const auto parts = static_cast<double>((1 + std::ssize(plan.batches)) * plan.repeats);
   double done = 0;
+  bool stopped = false;
   if (plan.prompt_length() > 0) {
     bench.fill(plan.prompts, plan.prompt_length());
     for (int64_t i = 0; i < plan.repeats; ++i) {
       samples.prompt_seconds.push_back(bench.fill(plan.prompts, plan.prompt_length()));
-      progress(++done / parts);
+      if (!progress(++done / parts)) return samples;
     }
   }
   if (plan.new_tokens == 0) return samples;
@@ -157,11 +158,12 @@ EngineBenchSamples run_engine_bench(const Model& model, Runner& runner, KvPool& 
   for (const int64_t batch : plan.batches) {
     DecodeSamples decode{.batch = batch, .step_seconds = {}}, warm;
     bench.decode(batch, std::min(kWarmSteps, plan.new_tokens), warm.step_seconds);
-    for (int64_t repeat = 0; repeat < plan.repeats; ++repeat) {
+    for (int64_t repeat = 0; repeat < plan.repeats && !stopped; ++repeat) {
       bench.decode(batch, plan.new_tokens, decode.step_seconds);
-      progress(++done / parts);
+      stopped = !progress(++done / parts);
     }
     samples.decode.push_back(std::move(decode));
+    if (stopped) break;
   }
   return samples;
 }

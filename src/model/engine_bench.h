@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // How fast a model runs here: prompts, then decode steps of several batch sizes over real caches.
 #include <cstdint>
@@ -36,8 +37,8 @@ struct EngineBenchSamples {
 
 // Runs the plan. Tokens are seeded pseudo-random; each batch size continues the same contexts, greedily, a
 // step ahead where the runner can. The first prompts and the first steps of each batch size warm up and are
-// not counted. Calls `progress` with the share done.
+// not counted. Calls `progress` with the share done; false ends the run with the samples there are.
 EngineBenchSamples run_engine_bench(const Model& model, Runner& runner, KvPool& pool,
-                                    const EngineBenchPlan& plan, const std::function<void(double)>& progress);
+    const EngineBenchPlan& plan, const std::function<bool(double)>& progress);
 
 }  // namespace cheetah

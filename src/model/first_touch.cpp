@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/first_touch.h"
 
 #include <algorithm>
@@ -34,8 +35,8 @@ void FirstTouch::run(const ForwardBatch& batch, KvPool& pool, ThreadPool& thread
   const int64_t wanted = written_pages(batch, pool.page_tokens()) + pool.pages_for(kAheadTokens);
   const int64_t rounds = 1 + std::ssize(batch.tokens) / kTokensPerTouch;
   const Limits limits{.wanted_pages = std::min(pool.num_pages(), wanted),
-                      .all_pages = pool.num_pages(),
-                      .num_regions = static_cast<size_t>(threads.num_threads() * rounds)};
+      .all_pages = pool.num_pages(),
+      .num_regions = static_cast<size_t>(threads.num_threads() * rounds)};
   regions_.clear();
   for (int64_t i = 0; i < num_slots; ++i) {
     const PagedKv slot = pool.slot(i);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/first_touch.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,7 @@
 namespace cheetah {
 namespace {
 
-// Larger than two huge pages a layer, so that it is mapped rather than filled, and no whole number of them.
+// Larger than two huge pages per layer, so that it is mapped rather than filled, and no whole number of them.
 TEST(FirstTouch, LeavesEveryByteOfTheCacheAsItWasAndEndsWithinIt) {
   ThreadPool threads({.num_threads = 2});
   ModelTraits traits;

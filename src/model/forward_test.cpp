@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a sequence's logits must not depend on: the rest of the batch, how its prompt was cut, the number of
 // threads.
 #include "model/forward.h"
@@ -64,9 +65,9 @@ class Driver {
       const int64_t count = std::min(chunk, total - done);
       if (count <= 0) continue;
       batch_.push_back({.pages = pages_[s],
-                        .context_tokens = done + count,
-                        .query_begin = static_cast<int64_t>(tokens_.size()),
-                        .query_count = count});
+          .context_tokens = done + count,
+          .query_begin = static_cast<int64_t>(tokens_.size()),
+          .query_count = count});
       owner_.push_back(s);
       tokens_.insert(tokens_.end(), sequences[s].begin() + done, sequences[s].begin() + done + count);
     }
@@ -114,9 +115,9 @@ TEST_P(ForwardTest, AllocatesNothingOnceWarm) {
     const AttentionSequence sequence{
         .pages = pages, .context_tokens = context, .query_begin = 0, .query_count = count};
     runner.forward({.tokens = std::span(tokens).first(static_cast<size_t>(count)),
-                    .sequences = {&sequence, 1},
-                    .logit_rows = count == 1 ? first : last},
-                   kv, logits);
+                       .sequences = {&sequence, 1},
+                       .logit_rows = count == 1 ? first : last},
+        kv, logits);
   };
   step(16, 16);
   step(17, 1);
@@ -128,7 +129,7 @@ TEST_P(ForwardTest, AllocatesNothingOnceWarm) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ForwardTest, ::testing::ValuesIn(reference_models()),
-                         [](const auto& test) { return test_name(test.param); });
+    [](const auto& test) { return test_name(test.param); });
 
 TEST(Forward, RefusesTokensOutsideTheVocabularyAndSequencesPastTheLastPosition) {
   const auto model =

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Weights in FP8: the scales that checkpoints store beside them, and what becomes of both.
 #include <algorithm>
 #include <cmath>
@@ -10,7 +11,7 @@
 namespace cheetah {
 
 // "weight_scale_inv" of fp8 checkpoints and "weight_scale" of compressed-tensors: both are multiplied with.
-// One number for the whole tensor, one a row, or one a block. A scale of the whole tensor is kept once a row,
+// One number for the whole tensor, one per row, or one per block. A scale of the whole tensor is kept once per row,
 // so that matrices can lie side by side.
 WeightScales WeightLoader::take_scales(const std::string& name, const TensorView& view) {
   if (view.dtype != DType::kF8E4M3) return {};
@@ -70,10 +71,10 @@ WeightMatrix WeightLoader::narrowed(const TensorView& view) {
     }
   });
   return {.dtype = DType::kF8E4M3,
-          .rows = rows,
-          .cols = cols,
-          .data = data,
-          .scales = {.data = scales, .rows = 1, .cols = cols}};
+      .rows = rows,
+      .cols = cols,
+      .data = data,
+      .scales = {.data = scales, .rows = 1, .cols = cols}};
 }
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/generation.h"
 
 #include <algorithm>
@@ -82,14 +83,14 @@ void CachedSequence::forward(std::span<const int32_t> chunk, bool want_logits) {
       .pages = pages_, .context_tokens = context, .query_begin = 0, .query_count = count};
   const int64_t last = count - 1;
   const ForwardBatch batch{.tokens = chunk,
-                           .sequences = {&sequence, 1},
-                           .logit_rows = want_logits ? std::span(&last, 1) : std::span<const int64_t>()};
+      .sequences = {&sequence, 1},
+      .logit_rows = want_logits ? std::span(&last, 1) : std::span<const int64_t>()};
   runner_.forward(batch, pool_, want_logits ? std::span<float>(logits_) : std::span<float>());
   tokens_.insert(tokens_.end(), chunk.begin(), chunk.end());
 }
 
-std::span<const float> CachedSequence::extend_to(std::span<const int32_t> tokens,
-                                                 const std::function<bool()>& keep_going, int64_t* reused) {
+std::span<const float> CachedSequence::extend_to(
+    std::span<const int32_t> tokens, const std::function<bool()>& keep_going, int64_t* reused) {
   const auto before = std::ssize(tokens_), total = std::ssize(tokens);
   CHEETAH_ASSERT(total > 0 && total <= capacity_, "a prompt that does not fit");
   const bool turned = rope_changes(traits_, before, total) || rope_changes(traits_, total, before);
@@ -159,7 +160,7 @@ std::string_view name_of(StopReason reason) {
 }
 
 GenerationResult generate(const Model& model, CachedSequence& sequence, std::span<const int32_t> prompt,
-                          const GenerationParams& params, const TextSink& sink) {
+    const GenerationParams& params, const TextSink& sink) {
   const ModelTraits& traits = model.traits();
   check_prompt(prompt, traits.vocab, sequence.capacity());
   GenerationResult result{.prompt_tokens = std::ssize(prompt)};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One sequence from prompt to last token on one runner: the plain loop behind `generate` and `chat`.
 #include <cstdint>
@@ -25,8 +26,8 @@ class CachedSequence {
   // Makes the cache hold `tokens` (at least one, at most capacity()) and computes the logits after the last.
   // Asks keep_going between chunks; false leaves a shorter, valid cache and returns an empty span. The
   // logits live until the next call. Returns how many tokens were already there through `reused`.
-  std::span<const float> extend_to(std::span<const int32_t> tokens, const std::function<bool()>& keep_going,
-                                   int64_t* reused = nullptr);
+  std::span<const float> extend_to(
+      std::span<const int32_t> tokens, const std::function<bool()>& keep_going, int64_t* reused = nullptr);
   // Adds one token; the logits after it.
   std::span<const float> append(int32_t token);
 
@@ -82,6 +83,6 @@ using TextSink = std::function<bool(std::string_view piece)>;
 
 // Throws Error when the prompt is empty, has an id outside the vocabulary or does not fit.
 GenerationResult generate(const Model& model, CachedSequence& sequence, std::span<const int32_t> prompt,
-                          const GenerationParams& params, const TextSink& sink);
+    const GenerationParams& params, const TextSink& sink);
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/generation.h"
 
 #include <gtest/gtest.h>

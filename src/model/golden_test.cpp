@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every reference model against its golden file.
 #include <gtest/gtest.h>
 
@@ -13,8 +14,7 @@ std::string describe(const VerifyResult& result) {
   std::string text;
   for (const VerifyCase& c : result.cases)
     text += format("{} tokens: logits off by {:.2e}, nll by {:.2e}, ids {}, greedy {} of {}\n", c.num_tokens,
-                   c.logit_error, c.nll_error, c.ids_match ? "equal" : "DIFFER", c.greedy_matched,
-                   c.greedy_total);
+        c.logit_error, c.nll_error, c.ids_match ? "equal" : "DIFFER", c.greedy_matched, c.greedy_total);
   if (result.heldout)
     text += format("heldout nll {:.6f}, expected {:.6f}\n", result.heldout->nll, result.heldout->expected);
   return text;
@@ -27,8 +27,9 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
     VerifyInputs inputs = read_golden(path);
     if (!heldout) inputs.heldout.clear();
     const VerifySetting setting{.precision = precision,
-                                .weights = dtype.value_or(model->weights().embedding.dtype),
-                                .converted = dtype.has_value()};
+        .weights = coarsest_type(model->weights()),
+        .converted = dtype.has_value(),
+        .routed = model->traits().moe.experts > 0};
     CpuRunner runner(*model, {pool_, precision});
     return verify(*model, runner, inputs, verify_bounds(setting, inputs));
   }
@@ -47,7 +48,7 @@ TEST_P(GoldenTest, StaysWithinTheStatedBoundsInNativeArithmetic) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, ::testing::ValuesIn(reference_models()),
-                         [](const auto& test) { return test_name(test.param); });
+    [](const auto& test) { return test_name(test.param); });
 
 class Fp8Test : public GoldenTest {};
 
@@ -59,6 +60,20 @@ TEST_F(Fp8Test, CheckpointsAreRightWithoutWidening) {
   EXPECT_NE(model->weights().layers[0].attention.o.w.scales.data, nullptr);
   const VerifyResult result = run(path, Precision::kExact, DType::kF8E4M3, false);
   EXPECT_TRUE(result.passed) << describe(result);
+}
+
+// A mistake in the arithmetic must not hide behind the rounding of other types.
+TEST(VerifyBounds, AreThoseOfTheWeightsType) {
+  const auto logit = [](DType weights, bool converted) {
+    return verify_bounds({.precision = Precision::kNative, .weights = weights, .converted = converted}, {})
+        .logit;
+  };
+  const double exact = verify_bounds({}, {}).logit;
+  EXPECT_EQ(logit(DType::kF32, false), exact);
+  EXPECT_EQ(logit(DType::kF16, false), exact);
+  EXPECT_LT(logit(DType::kBF16, false), logit(DType::kQ8_0, false));
+  EXPECT_LT(logit(DType::kF16, true), logit(DType::kBF16, true));
+  EXPECT_LT(logit(DType::kQ8_0, true), logit(DType::kQ4_0, true));
 }
 
 class HeldoutTest : public GoldenTest {};

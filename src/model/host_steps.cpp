@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/host_steps.h"
 
 #include <algorithm>
@@ -21,8 +22,8 @@ HostSteps::HostSteps(const ModelTraits& traits, ThreadPool& threads, int64_t dep
       sampler_(threads.num_threads()),
       slots_(static_cast<size_t>(depth)) {}
 
-StepTicket HostSteps::submit(Runner& runner, const ForwardBatch& batch, const StepExtras& extras,
-                             KvPool& pool) {
+StepTicket HostSteps::submit(
+    Runner& runner, const ForwardBatch& batch, const StepExtras& extras, KvPool& pool) {
   CHEETAH_ASSERT(num_submitted_ - num_waited_ < slots_.size(), "a step is waited for before more are begun");
   Slot& slot = slot_of(num_submitted_);
   resolve_tokens(batch, extras);
@@ -36,8 +37,8 @@ StepTicket HostSteps::submit(Runner& runner, const ForwardBatch& batch, const St
   for (const int64_t row : batch.logit_rows) last_tokens_.push_back(tokens_[static_cast<size_t>(row)]);
   slot.num_sampled = extras.samples.size();
   const auto sampled = room_for(slot.sampled, slot.num_sampled);
-  sampler_.run({.rows = extras.samples, .logits = logits, .last_tokens = last_tokens_, .sampled = sampled},
-               threads_);
+  sampler_.run(
+      {.rows = extras.samples, .logits = logits, .last_tokens = last_tokens_, .sampled = sampled}, threads_);
   fed_ids_.clear();
   for (const SampledToken& each : sampled) fed_ids_.push_back(each.token.id);
   keep_logits(batch, extras, slot);
@@ -64,11 +65,11 @@ void HostSteps::keep_logits(const ForwardBatch& batch, const StepExtras& extras,
 
 StepResult HostSteps::wait(StepTicket ticket) {
   CHEETAH_ASSERT(ticket == StepTicket{num_waited_} && num_waited_ < num_submitted_,
-                 "steps are waited for in their order");
+      "steps are waited for in their order");
   Slot& slot = slot_of(num_waited_++);
   return {.sampled = std::span(slot.sampled).first(slot.num_sampled),
-          .logits = std::span<const float>(slot.logits).first(slot.num_logits),
-          .hidden = std::span<const float>(slot.hidden).first(slot.num_hidden)};
+      .logits = std::span<const float>(slot.logits).first(slot.num_logits),
+      .hidden = std::span<const float>(slot.hidden).first(slot.num_hidden)};
 }
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Runner's submit() and wait() on top of forward(), with the CPU's sampler: what a runner has that cannot do
 // better.

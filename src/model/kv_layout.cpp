@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/kv_layout.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 namespace cheetah {
 namespace {
 
-// Each costs a list of pages a sequence, and the pages get smaller.
+// Each costs a list of pages per sequence, and the pages get smaller.
 constexpr int64_t kMaxGroups = 8;
 constexpr int64_t kFarWeight = 8;
 constexpr int64_t kEverything = std::numeric_limits<int64_t>::max();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Which layers keep their keys and values in the same pages.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/kv_layout.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/attention/scaled_row.h"
 #include "model/model.h"
 
@@ -25,10 +26,10 @@ KvPool::KvPool(const ModelTraits& traits, const KvShape& shape, const DevicePlac
 void KvPool::set_shape(const ModelTraits& traits, const KvShape& shape) {
   layout_ = shape.layout.layers.empty() ? one_group(traits) : shape.layout;
   shape_ = {.dtype = shape.dtype,
-            .page_tokens = page_tokens_,
-            .kv_heads = traits.cache_heads(),
-            .key_dim = traits.cache_key_dim(),
-            .value_dim = traits.cache_value_dim()};
+      .page_tokens = page_tokens_,
+      .kv_heads = cache_heads(traits),
+      .key_dim = cache_key_dim(traits),
+      .value_dim = cache_value_dim(traits)};
   const int64_t rows = num_pages_ * page_tokens_ * shape_.kv_heads;
   slot_bytes_ = num_pages_ * page_tokens_ * kv_bytes_per_layer(traits, shape.dtype);
   value_offset_ = traits.has_mla ? -1 : rows * cache_row_bytes(shape.dtype, shape_.key_dim);
@@ -43,8 +44,8 @@ PagedKv KvPool::slot(int64_t index) {
 }
 
 int64_t kv_bytes_per_layer(const ModelTraits& traits, DType dtype) {
-  const int64_t values = traits.has_mla ? 0 : cache_row_bytes(dtype, traits.cache_value_dim());
-  return traits.cache_heads() * (cache_row_bytes(dtype, traits.cache_key_dim()) + values);
+  const int64_t values = traits.has_mla ? 0 : cache_row_bytes(dtype, cache_value_dim(traits));
+  return cache_heads(traits) * (cache_row_bytes(dtype, cache_key_dim(traits)) + values);
 }
 
 int64_t kv_bytes_per_token(const ModelTraits& traits, DType dtype) {

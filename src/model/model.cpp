@@ -1,7 +1,7 @@
+// SPDX-License-Identifier: MIT
 #include "model/model.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 
 #include "base/error.h"
@@ -9,6 +9,7 @@
 #include "model/bind_weights.h"
 #include "model/families/family.h"
 #include "model/families/gguf_config.h"
+#include "model/files/hub_cache.h"
 #include "model/model_header.h"
 #include "model/model_state.h"
 
@@ -74,7 +75,7 @@ void read_fp8_block(const Json& config, WeightSource& source) {
   };
   if (!block->is_array() || block->size() != 2 || !valid((*block)[0]) || !valid((*block)[1]))
     throw Error(format("{}: the block of an FP8 scale is {}, expected two positive numbers", source.what,
-                       printable(dump_json(*block))));
+        printable(dump_json(*block))));
   source.fp8_rows = (*block)[0].get<int64_t>();
   source.fp8_cols = (*block)[1].get<int64_t>();
 }
@@ -93,6 +94,7 @@ FamilyModel describe_model(const Checkpoint& checkpoint) {
 }
 
 std::string model_name(const std::string& path) {
+  if (std::string repository = hub_name_of(path); !repository.empty()) return repository;
   std::filesystem::path p = std::filesystem::path(path).lexically_normal();
   if (p.filename().empty()) p = p.parent_path();
   return p.extension() == ".gguf" ? p.stem().string() : p.filename().string();
@@ -108,15 +110,16 @@ std::unique_ptr<Model> Model::load(const std::string& path, const LoadOptions& o
   state->checkpoint->prefetch();
   FamilyModel model = describe_model(*state->checkpoint);
   state->traits = std::move(model.traits);
-  WeightSource source{.tensors = state->checkpoint->tensors(), .what = path};
-  read_fp8_block(state->checkpoint->config(), source);
   ThreadPool pool;
+  state->unpacked = unpack_tensors(*state->checkpoint, pool);
+  WeightSource source{.tensors = state->unpacked.tensors, .what = path};
+  read_fp8_block(state->checkpoint->config(), source);
   state->weights = bind_weights(state->traits, model.names, source, options, pool);
+  state->weights.notes.insert(
+      state->weights.notes.begin(), state->unpacked.notes.begin(), state->unpacked.notes.end());
   state->read_text_side();
   if (state->checkpoint->config().contains("auto_map"))
     state->weights.notes.push_back("config.json names code of its own (auto_map), which is never run");
-  if (options.show_progress)
-    for (const std::string& note : state->weights.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
   return std::unique_ptr<Model>(new Model(std::move(state)));
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A model in memory and its forward pass: what the CLI and the engine use.
 #include <cstdint>
@@ -133,6 +134,11 @@ class Runner {
   virtual int64_t max_steps_in_flight() const { return 1; }
   virtual StepTicket submit(const ForwardBatch& batch, const StepExtras& extras, KvPool& pool) = 0;
   virtual StepResult wait(StepTicket ticket) = 0;
+  // Why the device can run no further step, after one has thrown; "": it can. Must not wait for the device.
+  virtual std::string device_fault() const { return ""; }
+  virtual std::string launch_log() const {
+    return "";
+  }                                                  // its last kernel launches, newest first; "": none kept
   virtual GraphUse graph_use() const { return {}; }  // nothing where steps are not recorded
 };
 

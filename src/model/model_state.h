@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <optional>
 
 #include "model/files/checkpoint.h"
 #include "model/model.h"
+#include "model/packed/unpack.h"
 #include "model/template/chat_template.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/weights.h"
@@ -15,7 +17,8 @@ struct Model::State {
 
   std::string name;
   std::optional<Checkpoint>
-      checkpoint;  // owns the mapped files the weights point into; none for random models
+      checkpoint;            // owns the mapped files the weights point into; none for random models
+  UnpackedTensors unpacked;  // what they do not hold as it is computed with
   ModelTraits traits;
   ModelWeights weights;
   std::unique_ptr<Tokenizer> tokenizer;  // none in the files: nullptr

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT
 // The text side of a checkpoint: tokenizer, special tokens, chat template.
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "model/model_state.h"
 #include "model/template/template_source.h"
+#include "model/tokenizer/turn_ends.h"
 
 namespace cheetah {
 namespace {
@@ -19,8 +20,9 @@ std::unique_ptr<Tokenizer> tokenizer_of(const Checkpoint& checkpoint) {
 
 // GGUF names one end of text, while chat models end a turn with another token; known ones count as ends too.
 void add_turn_ends(const Tokenizer& tokenizer, ModelTraits& traits) {
-  constexpr std::array kTurnEnds = {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<end_of_turn>", "<|return|>"};
-  for (const char* text : kTurnEnds) {
+  const bool harmony = tokenizer.id_of("<|channel|>") && tokenizer.id_of("<|return|>");
+  for (const std::string_view text : kTurnEnds) {
+    if (harmony && text == "<|end|>") continue;  // there it ends a message, and the turn goes on
     const auto id = tokenizer.id_of(text);
     if (id && *id < traits.vocab && tokenizer.is_special(*id) && !std::ranges::count(traits.eos_ids, *id))
       traits.eos_ids.push_back(*id);

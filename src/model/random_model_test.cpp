@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -42,9 +44,26 @@ TEST(RandomModel, ComputesFiniteLogitsInEveryTypeItIsMadeIn) {
   }
 }
 
+TEST(RandomModel, HasExpertsWhereItsPresetDoes) {
+  const auto model = Model::random("random:moe-tiny", DType::kQ8_0);
+  const LayerWeights& layer = model->weights().layers.front();
+  EXPECT_EQ(layer.moe.gate.size(), 8u);
+  EXPECT_EQ(layer.moe.router.w.dtype, DType::kF32);
+  EXPECT_EQ(layer.attention.q.w.rows, 256);
+  ThreadPool pool{{.num_threads = 1, .pin = false}};
+  KvPool kv(model->traits(), DType::kF32, 1);
+  CpuRunner runner(*model, {pool, Precision::kNative});
+  const std::vector<int32_t> pages = {0}, tokens = {1, 30000};
+  const AttentionSequence sequence{.pages = pages, .context_tokens = 2, .query_begin = 0, .query_count = 2};
+  std::vector<float> logits(32000);
+  const std::vector<int64_t> rows = {1};
+  runner.forward({.tokens = tokens, .sequences = {&sequence, 1}, .logit_rows = rows}, kv, logits);
+  EXPECT_TRUE(std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); }));
+}
+
 TEST(RandomModel, RefusesUnknownPresetsAndTypesItCannotMake) {
   EXPECT_THROW(Model::random("random:llama-2m", DType::kF16), UsageError);
-  EXPECT_THROW(Model::random("random:llama-134m", DType::kQ6_K), UsageError);
+  EXPECT_THROW(Model::random("random:llama-134m", DType::kI32), UsageError);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // For tests: the reference models in the source tree, found by looking.
 #include <algorithm>

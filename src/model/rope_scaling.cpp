@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/rope_scaling.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Rotary frequencies of every scaling scheme, as pure functions of a config's numbers.
 #include <cstdint>

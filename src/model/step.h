@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A step that is submitted without waiting for it: where its tokens come from and what is sampled from it.
 #include <cstdint>
@@ -10,7 +11,7 @@ namespace cheetah {
 // The token of a batch row that the step submitted just before this one chooses: it need not have reached the
 // host, and never has to travel there and back.
 struct FedToken {
-  int64_t row = 0;     // of the batch's tokens; what stands there is ignored
+  int64_t row = 0;     // of the batch's tokens; its content is ignored
   int64_t sample = 0;  // of the previous step's samples
 };
 

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// What a model family is, as data. The one transformer (forward.cpp) runs whatever these say.
+// What a model family is, as data. The one transformer (transformer.h) runs whatever these say.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -38,20 +39,20 @@ struct MoeTraits {
 };
 
 // What the router of a step's rows is asked; logits and selection_bias lie where the caller computes.
-inline RouterArgs router_args(const MoeTraits& moe, const float* logits, int64_t tokens,
-                              const float* selection_bias) {
+inline RouterArgs router_args(
+    const MoeTraits& moe, const float* logits, int64_t tokens, const float* selection_bias) {
   return {.logits = logits,
-          .tokens = tokens,
-          .experts = moe.experts,
-          .top_k = moe.top_k,
-          .score = moe.score,
-          .normalize = moe.normalize,
-          .normalize_floor = moe.normalize_floor,
-          .scale = moe.scale,
-          .selection_bias = selection_bias,
-          .groups = moe.groups,
-          .top_groups = moe.top_groups,
-          .group_score_top2 = moe.group_score_top2};
+      .tokens = tokens,
+      .experts = moe.experts,
+      .top_k = moe.top_k,
+      .score = moe.score,
+      .normalize = moe.normalize,
+      .normalize_floor = moe.normalize_floor,
+      .scale = moe.scale,
+      .selection_bias = selection_bias,
+      .groups = moe.groups,
+      .top_groups = moe.top_groups,
+      .group_score_top2 = moe.group_score_top2};
 }
 
 struct MlaTraits {
@@ -85,10 +86,16 @@ struct ModelTraits {
   NormKind norm = NormKind::kRms;
   float norm_eps = 1e-6f;
   float norm_weight_offset = 0.f;
+  bool norm_bias = true;       // LayerNorm only: norms have a bias
   bool pre_norm = true;        // norms before attention and MLP
   bool post_norm = false;      // norms after them, before the residual sum
   bool qk_norm = false;        // RMSNorm of queries and keys per head
   bool qk_norm_whole = false;  // … over all heads at once (OLMo 2)
+  float qkv_clip = 0.f;        // queries, keys and values stay between minus this and this; not with qk_norm
+
+  // Attention and MLP both read the layer's input, and both outputs are added to it. Needs pre_norm.
+  bool parallel_blocks = false;
+  bool shared_norm = false;  // parallel blocks: attention's norm is the MLP's too, there is no mlp_in
 
   bool learned_positions = false;
   RopeTraits rope;
@@ -112,11 +119,19 @@ struct ModelTraits {
 
   std::vector<int32_t> eos_ids;
   int32_t bos_id = -1;
-
-  // Dimensions of one cached row.
-  int64_t cache_heads() const { return has_mla ? 1 : kv_heads; }
-  int64_t cache_key_dim() const { return has_mla ? mla.kv_rank + mla.rope_dim : head_dim; }
-  int64_t cache_value_dim() const { return has_mla ? mla.kv_rank : head_dim; }
 };
+
+inline bool norms_have_bias(const ModelTraits& traits) {
+  return traits.norm == NormKind::kLayer && traits.norm_bias;
+}
+
+// Dimensions of one cached row.
+inline int64_t cache_heads(const ModelTraits& traits) { return traits.has_mla ? 1 : traits.kv_heads; }
+inline int64_t cache_key_dim(const ModelTraits& traits) {
+  return traits.has_mla ? traits.mla.kv_rank + traits.mla.rope_dim : traits.head_dim;
+}
+inline int64_t cache_value_dim(const ModelTraits& traits) {
+  return traits.has_mla ? traits.mla.kv_rank : traits.head_dim;
+}
 
 }  // namespace cheetah

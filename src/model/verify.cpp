@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/verify.h"
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "model/rope_scaling.h"
 #include "model/template/chat_template.h"
 #include "model/tokenizer/tokenizer.h"
+#include "model/weights.h"
 
 namespace cheetah {
 namespace {
@@ -55,9 +57,9 @@ class GoldenSequence {
         .query_begin = 0,
         .query_count = count};
     runner_.forward({.tokens = std::span(tokens_).subspan(static_cast<size_t>(first)),
-                     .sequences = {&sequence, 1},
-                     .logit_rows = rows_},
-                    pool_, logits_);
+                        .sequences = {&sequence, 1},
+                        .logit_rows = rows_},
+        pool_, logits_);
     return logits_;
   }
 
@@ -70,8 +72,8 @@ class GoldenSequence {
   std::vector<float> logits_;
 };
 
-std::vector<int32_t> read_ids(const Json& object, std::string_view name, const std::string& what,
-                              int64_t vocab) {
+std::vector<int32_t> read_ids(
+    const Json& object, std::string_view name, const std::string& what, int64_t vocab) {
   const auto at = object.find(name);
   const std::string rule = format("{}: field \"{}\" must be a list of token ids below {}", what, name, vocab);
   if (at == object.end() || !at->is_array() || static_cast<int64_t>(at->size()) > kMaxCaseTokens)
@@ -108,7 +110,7 @@ double largest_difference(std::span<const float> row, const Json& expected, cons
 
 // Feeds the expected tokens and asks at each step whether they would have been chosen.
 void check_greedy(GoldenSequence& sequence, std::span<const float> last, std::span<const int32_t> expected,
-                  double gap, VerifyCase& result) {
+    double gap, VerifyCase& result) {
   result.greedy_total = static_cast<int64_t>(expected.size());
   bool agreed = true;
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -123,7 +125,7 @@ void check_greedy(GoldenSequence& sequence, std::span<const float> last, std::sp
 }
 
 VerifyCase verify_case(const Model& model, Runner& runner, const Json& item, const std::string& what,
-                       const VerifyBounds& bounds) {
+    const VerifyBounds& bounds) {
   const int64_t vocab = model.traits().vocab;
   VerifyCase result;
   const std::vector<int32_t> ids = read_ids(item, "ids", what, vocab);
@@ -148,8 +150,8 @@ VerifyCase verify_case(const Model& model, Runner& runner, const Json& item, con
   return result;
 }
 
-VerifyHeldout verify_heldout(const Model& model, Runner& runner, const VerifyInputs& inputs,
-                             const VerifyBounds& bounds) {
+VerifyHeldout verify_heldout(
+    const Model& model, Runner& runner, const VerifyInputs& inputs, const VerifyBounds& bounds) {
   const JsonFields fields(inputs.golden.at("heldout"), inputs.what + ": heldout");
   const int64_t window = fields.integer("window", 2, kMaxCaseTokens);
   const int64_t tokens = fields.integer("tokens", window, static_cast<int64_t>(inputs.heldout.size()));
@@ -172,12 +174,9 @@ VerifyHeldout verify_heldout(const Model& model, Runner& runner, const VerifyInp
 
 // The conversation of tests/models/README.md.
 bool chat_matches(const Model& model, const std::string& expected) {
-  const Json variables = {
-      {"messages",
-       {{{"role", "system"}, {"content", "Be brief."}}, {{"role", "user"}, {"content", "Hi there"}}}},
-      {"add_generation_prompt", true},
-      {"bos_token", model.bos_token()},
-      {"eos_token", model.eos_token()}};
+  const Json variables = {{"messages", {{{"role", "system"}, {"content", "Be brief."}},
+                                           {{"role", "user"}, {"content", "Hi there"}}}},
+      {"add_generation_prompt", true}, {"bos_token", model.bos_token()}, {"eos_token", model.eos_token()}};
   try {
     return model.chat_template()->render(dump_json(variables), 0) == expected;
   } catch (const Error&) {  // a template that refuses the conversation does not match
@@ -194,16 +193,77 @@ std::vector<uint16_t> read_u16_file(const std::string& path) {
   return values;
 }
 
+constexpr int64_t kNumbers = 256;  // a whole number of every type's blocks
+
+void widen(VerifyBounds& bounds, const VerifyBounds& other) {
+  bounds.logit = std::max(bounds.logit, other.logit);
+  bounds.nll = std::max(bounds.nll, other.nll);
+  bounds.greedy_gap = std::max(bounds.greedy_gap, other.greedy_gap);
+}
+
+// What kNative may add on stored weights: nothing where it computes in F32.
+VerifyBounds native_arithmetic_of(DType weights) {
+  switch (weights) {
+    case DType::kF32:
+    case DType::kF16:
+      return {};
+    case DType::kBF16:
+    case DType::kF8E4M3:
+      return {.logit = 0.25, .nll = 0.04, .greedy_gap = 0.2};
+    default:
+      return {.logit = 0.3, .nll = 0.05, .greedy_gap = 0.6};
+  }
+}
+
+// What weights rounded on the way in may add: they are not the reference's any more.
+VerifyBounds converted_to(DType weights) {
+  switch (weights) {
+    case DType::kF32:
+      return {};
+    case DType::kF16:
+      return {.logit = 0.05, .nll = 5e-3, .greedy_gap = 0.1};
+    case DType::kBF16:
+      return {.logit = 0.3, .nll = 0.04, .greedy_gap = 0.6};
+    case DType::kQ8_0:
+      return {.logit = 0.5, .nll = 0.05, .greedy_gap = 0.6};
+    default:
+      return {.logit = 4, .nll = 0.3, .greedy_gap = 8};
+  }
+}
+
 }  // namespace
+
+DType coarsest_type(const ModelWeights& weights) {
+  DType coarsest = DType::kF32;
+  const auto look = [&](const WeightMatrix& w) {
+    if (w.data && row_bytes(w.dtype, kNumbers) < row_bytes(coarsest, kNumbers)) coarsest = w.dtype;
+  };
+  look(weights.embedding);
+  look(weights.head.w);
+  for (const LayerWeights& layer : weights.layers) {
+    for (const Linear* linear :
+        {&layer.attention.q, &layer.attention.k, &layer.attention.v, &layer.attention.o, &layer.attention.q_a,
+            &layer.attention.kv_a, &layer.mlp.gate, &layer.mlp.up, &layer.mlp.down})
+      look(linear->w);
+    for (const auto* experts : {&layer.moe.gate, &layer.moe.up, &layer.moe.down})
+      if (!experts->empty()) look(experts->front());
+  }
+  return coarsest;
+}
 
 VerifyBounds verify_bounds(const VerifySetting& setting, const VerifyInputs& inputs) {
   VerifyBounds bounds;
   const Json compute = inputs.golden.is_object() ? inputs.golden.value("compute", Json()) : Json();
   if (compute.is_string() && compute.get<std::string>().find("bfloat16") != std::string::npos)
     bounds = {.logit = 2e-2, .nll = 5e-4};
-  const bool rounded = setting.converted && setting.weights != DType::kF32;
-  if (setting.precision == Precision::kNative || rounded)
-    bounds = {.logit = 0.3, .nll = 0.05, .greedy_gap = 0.6};
+  if (setting.converted)
+    widen(bounds, converted_to(setting.weights));
+  else if (setting.precision == Precision::kNative)
+    widen(bounds, native_arithmetic_of(setting.weights));
+  const bool native = setting.precision == Precision::kNative;
+  const bool rounds = setting.converted || (native && is_quantized(setting.weights));
+  if (setting.routed && rounds && setting.weights != DType::kF32)
+    widen(bounds, {.logit = 1.2, .nll = 0.2, .greedy_gap = 6});
   if (setting.activations == DType::kBF16)
     bounds = {.logit = setting.routed ? 1.2 : 0.5, .nll = 0.05, .greedy_gap = setting.routed ? 6.0 : 0.6};
   bounds.heldout = is_quantized(setting.weights) ? 0.02 : 1e-3;
@@ -223,8 +283,8 @@ VerifyInputs read_golden(const std::string& model_path) {
   return inputs;
 }
 
-VerifyResult verify(const Model& model, Runner& runner, const VerifyInputs& inputs,
-                    const VerifyBounds& bounds) {
+VerifyResult verify(
+    const Model& model, Runner& runner, const VerifyInputs& inputs, const VerifyBounds& bounds) {
   VerifyResult result;
   const auto cases = inputs.golden.find("cases");
   if (cases == inputs.golden.end() || !cases->is_array() || cases->empty())

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Holds a model to reference outputs: golden.json beside it (format: tests/models/README.md).
 #include <cstdint>
@@ -28,19 +29,25 @@ struct VerifyInputs {
 // How the numbers to be compared came about.
 struct VerifySetting {
   Precision precision = Precision::kExact;
-  DType weights = DType::kF32;  // as they are computed with
+  DType weights = DType::kF32;  // coarsest_type() of those computed with
   bool converted = false;       // … and that is not how the file stores them
   DType activations = DType::kF32;
   bool routed = false;  // experts are chosen
 };
 
+// The type of the weights with the fewest bits per number: the one that rounds most.
+DType coarsest_type(const ModelWeights& weights);
+
 // kExact on the stored weights is held to the reference's own tolerance. References "on the stored bfloat16
 // weights" were made with F32 products that round their inputs to 11 bits (TF32: with it an H200 reproduces
 // them to 5e-6, while its own true F32 is as far off as ours, up to 8.1e-3), so those are held to 2e-2 in a
-// logit and 5e-4 in the loss. kNative also rounds activations to 8 bits a block of 32 for quantized weights;
-// on random models that moves a logit by up to 0.21 (measured on tests/models/gguf), so it is held to 0.3,
-// and two logits may change places within 0.6. The same goes for weights rounded on the way in: they are not
-// the reference's weights any more.
+// logit and 5e-4 in the loss.
+//
+// kNative adds what its arithmetic rounds for this type of weights. Measured on tests/models and models/, largest
+// change of a logit on the CPU: F32 and F16 1e-5, which is nothing; BF16 and FP8 0.115; quantized, where
+// activations are rounded to 8 bits per block of 32, 0.21. Weights rounded on the way in are not the reference's any
+// more: F16 moved a logit by up to 0.016, BF16 by 0.12, Q8_0 by 0.43, Q4_0 by 3.5. The bounds are about twice that,
+// and wider where experts are chosen, as two that score alike can change places.
 //
 // BF16 activations (kNative on CUDA) round every intermediate to 8 bits of mantissa. On an H200 that moved a
 // logit of tests/models by up to 0.29 and the loss by up to 0.029, so a logit is held to 0.5 there. Where
@@ -83,7 +90,7 @@ struct VerifyResult {
 VerifyInputs read_golden(const std::string& model_path);
 
 // Throws Error only for a malformed golden; a miss is in the result.
-VerifyResult verify(const Model& model, Runner& runner, const VerifyInputs& inputs,
-                    const VerifyBounds& bounds);
+VerifyResult verify(
+    const Model& model, Runner& runner, const VerifyInputs& inputs, const VerifyBounds& bounds);
 
 }  // namespace cheetah

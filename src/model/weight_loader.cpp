@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/weight_loader.h"
 
 #include <algorithm>
@@ -38,8 +39,8 @@ WeightMatrix as_matrix(const TensorView& view) {
 
 }  // namespace
 
-WeightLoader::WeightLoader(const WeightSource& source, const LoadOptions& options, ThreadPool& pool,
-                           ModelWeights& into)
+WeightLoader::WeightLoader(
+    const WeightSource& source, const LoadOptions& options, ThreadPool& pool, ModelWeights& into)
     : source_(source),
       options_(options),
       pool_(pool),
@@ -68,13 +69,21 @@ const TensorView* WeightLoader::take(const std::string& name, const Shape& expec
 
 std::byte* WeightLoader::own(int64_t bytes) { return into_.owned.take(bytes); }
 
+void WeightLoader::keep_together(const std::string& name, int64_t numbers) {
+  const auto at = source_.tensors.find(name);
+  if (at == source_.tensors.end() || wants_fp8()) return;
+  if (usable(at->second.dtype) && options_.dtype.value_or(at->second.dtype) == at->second.dtype) return;
+  const DTypeTraits& type = traits_of(options_.dtype.value_or(DType::kBF16));  // FP8 is decoded to BF16
+  into_.owned.keep_together((numbers + type.block_elements - 1) / type.block_elements * type.block_bytes);
+}
+
 DType WeightLoader::fitting(DType wanted, int64_t cols) {
   DType result = wanted;
   if (cols % traits_of(result).block_elements != 0) result = DType::kQ8_0;
   if (cols % traits_of(result).block_elements != 0) result = DType::kF16;
   if (result != wanted) {
     const std::string note = format("rows of {} numbers are no whole number of {} blocks: stored as {}", cols,
-                                    name_of(wanted), name_of(result));
+        name_of(wanted), name_of(result));
     if (noted_.insert(note).second) into_.notes.push_back(note);
   }
   return result;
@@ -120,7 +129,7 @@ TensorView WeightLoader::as_usable(const TensorView& view) {
       return {.dtype = DType::kBF16, .shape = view.shape, .data = convert(view, DType::kBF16).data};
     default:
       throw Error(format("{}: a weight is stored as {}, expected a floating-point or GGUF block type",
-                         source_.what, name_of(view.dtype)));
+          source_.what, name_of(view.dtype)));
   }
 }
 
@@ -157,8 +166,8 @@ WeightMatrix WeightLoader::table(const std::string& name, int64_t rows, int64_t 
   return view ? prepare(decoded(name, *view), true) : WeightMatrix{};
 }
 
-std::vector<WeightMatrix> WeightLoader::matrices(const std::string& name, int64_t count, int64_t rows,
-                                                 int64_t cols) {
+std::vector<WeightMatrix> WeightLoader::matrices(
+    const std::string& name, int64_t count, int64_t rows, int64_t cols) {
   std::vector<WeightMatrix> result(static_cast<size_t>(count));
   const TensorView* view = take(name, {count, rows, cols});
   if (!view) return result;
@@ -183,10 +192,33 @@ WeightMatrix WeightLoader::transpose(const TensorView& view, int64_t rows, int64
     for (int64_t c = 0; c < cols; ++c)
       for (int64_t r = begin; r < end; ++r)
         std::memcpy(data + (r * cols + c) * size, source.row(c) + (first + r * step) * size,
-                    static_cast<size_t>(size));
+            static_cast<size_t>(size));
   });
   const TensorView result{.dtype = source.dtype, .shape = {rows, cols}, .data = data};
   return prepare(result, false);
+}
+
+WeightMatrix WeightLoader::parted(const std::string& name, const HeadParts& parts, int64_t cols) {
+  const int64_t rows = parts.total();
+  const TensorView* view = take(name, {rows, cols});
+  if (!view) return {};
+  const TensorView source = as_usable(decoded(name, *view));
+  const int64_t bytes = row_bytes(source.dtype, cols);
+  std::byte* data = own(rows * bytes);
+  pool_.parallel_for(rows, 16, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r)
+      std::memcpy(data + r * bytes, source.row(parts.stored(r)), static_cast<size_t>(bytes));
+  });
+  return prepare({.dtype = source.dtype, .shape = {rows, cols}, .data = data}, wants_fp8());
+}
+
+const float* WeightLoader::parted_vector(const std::string& name, const HeadParts& parts) {
+  const int64_t count = parts.total();
+  const float* source = vector(name, {count});
+  if (!source) return nullptr;
+  auto* data = reinterpret_cast<float*>(own(count * static_cast<int64_t>(sizeof(float))));
+  for (int64_t i = 0; i < count; ++i) data[i] = source[parts.stored(i)];
+  return data;
 }
 
 const float* WeightLoader::vector(const std::string& name, const Shape& shape) {

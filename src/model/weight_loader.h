@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Takes tensors out of a checkpoint by name: checks their shapes, converts what must be converted, and in the
 // end reports everything that was missing, misshapen or left over in one message.
@@ -21,6 +22,19 @@ struct WeightSource {
   int64_t fp8_cols = 128;
 };
 
+// Rows stored as [heads, parts, rows].
+struct HeadParts {
+  int64_t heads = 0;
+  int64_t parts = 0;
+  int64_t rows = 0;
+  int64_t total() const { return heads * parts * rows; }
+  // Where row i of [parts, heads, rows] is stored.
+  int64_t stored(int64_t i) const {
+    const int64_t part = i / (heads * rows), head = i / rows % heads;
+    return (head * parts + part) * rows + i % rows;
+  }
+};
+
 class WeightLoader {
  public:
   WeightLoader(const WeightSource& source, const LoadOptions& options, ThreadPool& pool, ModelWeights& into);
@@ -42,10 +56,17 @@ class WeightLoader {
   // F32, nullptr when missing.
   const float* vector(const std::string& name, const Shape& shape);
 
+  // Stored with the rows of a head's parts (q, k, v) together; the result has all heads of one part together.
+  WeightMatrix parted(const std::string& name, const HeadParts& parts, int64_t cols);
+  const float* parted_vector(const std::string& name, const HeadParts& parts);
+
   // Any tensor with the asked-for conversion applied. keep_type: as stored.
   WeightMatrix prepare(const TensorView& view, bool keep_type);
   // Rows first, first + step, … of the transpose of a [cols, *] tensor in a plain type.
   WeightMatrix transpose(const TensorView& view, int64_t rows, int64_t first, int64_t step);
+  // The matrices taken next, `name` first and of so many numbers in all, lie side by side where they are
+  // decoded or converted.
+  void keep_together(const std::string& name, int64_t numbers);
   // A new owned matrix; fill it through the returned pointer.
   std::byte* own(int64_t bytes);
 
@@ -54,7 +75,7 @@ class WeightLoader {
   void finish(const std::vector<std::string>& ignored);
 
  private:
-  // fp8_weights.cpp: the scales that stand beside a weight in FP8, and weights with them and without.
+  // fp8_weights.cpp: the scales beside a weight in FP8, and weights with them and without.
   WeightScales take_scales(const std::string& name, const TensorView& view);
   TensorView decoded(const std::string& name, const TensorView& view);
   TensorView decoded(const TensorView& view, const WeightScales& scales);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/weight_loader.h"
 
 #include <gtest/gtest.h>
@@ -5,6 +6,7 @@
 #include "base/error.h"
 #include "kernels/quant/quant.h"
 #include "model/bind_weights.h"
+#include "model/fingerprint.h"
 #include "tensor/float16.h"
 
 namespace cheetah {
@@ -149,8 +151,8 @@ TEST_F(WeightLoaderTest, ReportsEverythingThatDoesNotFitInOneMessage) {
   load.vector("absent", {5});
   const std::string message = error_of(load);
   EXPECT_EQ(message,
-            "model: the tensors do not fit the configuration: \"shape\" is [2, 3], expected [2, 4]; "
-            "missing \"absent\" [5]; unexpected \"extra\" [7]");
+      "model: the tensors do not fit the configuration: \"shape\" is [2, 3], expected [2, 4]; "
+      "missing \"absent\" [5]; unexpected \"extra\" [7]");
 }
 
 TEST_F(WeightLoaderTest, ListsTenProblemsAndCountsTheRest) {
@@ -166,6 +168,25 @@ TEST_F(WeightLoaderTest, RejectsIntegerWeights) {
   store_.add("w", DType::kI32, {2, 2});
   WeightLoader load = loader();
   EXPECT_THROW(load.matrix("w", 2, 2), Error);
+}
+
+TEST(Fingerprint, ChangesWhenOneMatrixDoes) {
+  std::vector<float> numbers(3 * 64 * 32, 1.f);
+  const auto matrix = [&](int64_t index) {
+    return WeightMatrix{.dtype = DType::kF32,
+        .rows = 64,
+        .cols = 32,
+        .data = reinterpret_cast<const std::byte*>(numbers.data() + index * 64 * 32)};
+  };
+  ModelWeights weights;
+  weights.embedding = weights.head.w = matrix(0);
+  weights.layers.resize(2);
+  weights.layers[0].attention.o.w = matrix(1);
+  weights.layers[1].attention.o.w = matrix(2);
+  const uint64_t before = fingerprint_of(weights);
+  EXPECT_EQ(fingerprint_of(weights), before);
+  std::fill(numbers.begin() + int64_t{2} * 64 * 32, numbers.end(), 1.5f);  // as further training would
+  EXPECT_NE(fingerprint_of(weights), before);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,7 +9,7 @@ namespace cheetah {
 enum class Presence { kNo, kYes, kIfStored };
 
 // What a checkpoint calls each weight; the defaults are llama's in a Hugging Face directory. Matrices and
-// norms are written without ".weight" and ".bias". Layer names stand below `layer`, whose {} is the layer's
+// norms are written without ".weight" and ".bias". Layer names are below `layer`, whose {} is the layer's
 // index. An empty name: not in this family.
 struct WeightNames {
   std::vector<std::string> roots = {"model.", ""};  // the first one under which the embedding is stored
@@ -23,7 +24,8 @@ struct WeightNames {
   std::string mlp_in = "post_attention_layernorm";
   std::string mlp_out;
 
-  std::string qkv;  // one matrix with the rows of q, k and v; then q, k and v are not looked for
+  std::string qkv;           // one matrix with the rows of q, k and v; then q, k and v are not looked for
+  bool qkv_by_head = false;  // qkv holds one head's q, k and v rows after another's; needs as many kv heads
   std::string q = "self_attn.q_proj";
   std::string k = "self_attn.k_proj";
   std::string v = "self_attn.v_proj";

@@ -1,6 +1,11 @@
+// SPDX-License-Identifier: MIT
 #include "model/weights.h"
 
 #include <algorithm>
+#include <string_view>
+
+#include "base/hash.h"
+#include "model/fingerprint.h"
 
 namespace cheetah {
 namespace {
@@ -31,10 +36,9 @@ template <class Measure>
 int64_t sum_layer(const LayerWeights& layer, double share, Measure&& measure) {
   const AttentionWeights& attention = layer.attention;
   int64_t total = 0;
-  for (const Linear* linear :
-       {&attention.q, &attention.k, &attention.v, &attention.o, &attention.q_a, &attention.kv_a,
-        &layer.mlp.gate, &layer.mlp.up, &layer.mlp.down, &layer.moe.router, &layer.moe.shared.gate,
-        &layer.moe.shared.up, &layer.moe.shared.down})
+  for (const Linear* linear : {&attention.q, &attention.k, &attention.v, &attention.o, &attention.q_a,
+           &attention.kv_a, &layer.mlp.gate, &layer.mlp.up, &layer.mlp.down, &layer.moe.router,
+           &layer.moe.shared.gate, &layer.moe.shared.up, &layer.moe.shared.down})
     total += measure(linear->w);
   for (const auto* heads : {&attention.k_up, &attention.v_up})
     for (const WeightMatrix& w : *heads) total += measure(w);
@@ -69,10 +73,9 @@ int64_t count_vectors(const ModelWeights& weights, const ModelTraits& traits) {
     norm(attention.k_norm, k_norm);
     norm(attention.q_a_norm, traits.mla.q_rank);
     norm(attention.kv_a_norm, traits.mla.kv_rank);
-    for (const Linear* linear :
-         {&attention.q, &attention.k, &attention.v, &attention.o, &attention.q_a, &attention.kv_a,
-          &layer.mlp.gate, &layer.mlp.up, &layer.mlp.down, &layer.moe.router, &layer.moe.shared.gate,
-          &layer.moe.shared.up, &layer.moe.shared.down})
+    for (const Linear* linear : {&attention.q, &attention.k, &attention.v, &attention.o, &attention.q_a,
+             &attention.kv_a, &layer.mlp.gate, &layer.mlp.up, &layer.mlp.down, &layer.moe.router,
+             &layer.moe.shared.gate, &layer.moe.shared.up, &layer.moe.shared.down})
       bias(*linear);
     if (attention.sinks) total += traits.heads;
     if (layer.moe.selection_bias) total += traits.moe.experts;
@@ -104,6 +107,26 @@ int64_t count_decode_bytes(const ModelWeights& weights, const ModelTraits& trait
                            : 1.0;
   return sum_layers(weights, share, matrix_bytes) + row_bytes(weights.embedding.dtype, traits.hidden) +
          matrix_bytes(weights.head.w) + count_vectors(weights, traits) * 4;
+}
+
+uint64_t fingerprint_of(const ModelWeights& weights) {
+  constexpr int64_t kBytes = 64, kMostSamples = 8, kAllSamples = 8192;
+  const int64_t matrices = sum_layers(weights, 1.0, [](const WeightMatrix& w) { return w.data ? 1 : 0; }) + 2;
+  const int64_t samples = std::clamp<int64_t>(kAllSamples / matrices, 1, kMostSamples);
+  uint64_t hash = kFnvStart;
+  const auto add = [&](const WeightMatrix& w) -> int64_t {
+    const int64_t size = number_bytes(w);
+    for (int64_t i = 1; i <= samples && size > 0; ++i) {
+      const int64_t length = std::min(size, kBytes);
+      const int64_t first = (size - length) / samples * i;
+      hash = fnv1a({reinterpret_cast<const char*>(w.data) + first, static_cast<size_t>(length)}, hash);
+    }
+    return size;
+  };
+  add(weights.embedding);
+  sum_layers(weights, 1.0, add);
+  add(weights.head.w);
+  return hash;
 }
 
 void join_neighbours(ModelWeights& weights) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A model's weights by role. Matrices are views into the mapped files where the stored type can be used as it
 // is; what had to be transposed, widened or converted lies in `owned`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api_keys.h"
 
 #include <openssl/crypto.h>
@@ -11,8 +12,6 @@
 
 namespace cheetah {
 namespace {
-
-constexpr double kBurstSeconds = 6;  // a tenth of a minute's requests may come at once
 
 int64_t positive_number(std::string_view text, const std::string& where) {
   int64_t value = 0;
@@ -40,7 +39,8 @@ void read_limit(const std::string& word, KeyLimits& limits, const std::string& w
 std::optional<double> Tenant::over_rate(ServeTime now) {
   if (limits_.requests_per_minute <= 0) return std::nullopt;
   const double interval = 60e9 / limits_.requests_per_minute;
-  const double burst = std::max(interval, kBurstSeconds * 1e9);
+  const double burst =
+      std::max(interval, 60e9);  // the bucket starts full: a whole minute's requests may come at once
   const int64_t at = now.time_since_epoch().count();
   int64_t seen = empty_at_ns_.load();
   for (;;) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Who may use the server, and how much. Keys are kept only as SHA-256; every comparison takes the same time.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api_run.h"
 
 #include <algorithm>
@@ -44,14 +45,14 @@ void ApiRun::submit() {
   if (const auto wait = refused_for_s(load, count)) {
     shared.counters.reject(Rejection::kQueueFull);
     fail({.status = 503,
-          .message = "the queue is full: try again later",
-          .code = "overloaded",
-          .retry_after_s = wait});
+        .message = "the queue is full: try again later",
+        .code = "overloaded",
+        .retry_after_s = wait});
     return end();
   }
   left_ = summary_.requests = count;
   for (const GenerationRequest& request : call_.requests) pending_tokens_ += cost_of(request);
-  shared.counters.in_flight += count;
+  shared.counters.in_flight.add(count);
   shared.counters.pending_tokens += pending_tokens_;
   send();
 }
@@ -64,7 +65,7 @@ void ApiRun::send() {
     const auto limit = shared.config.request_time;
     if (limit.count() > 0 && (!request.deadline || *request.deadline > now() + limit))
       request.deadline = now() + limit;
-    request.origin = origin();
+    request.tag = origin();
     ids_.push_back(request.id);
     setting_.backend.engine.submit(
         std::move(request), [self = shared_from_this(), i, first = true](GenerationEvent&& event) mutable {
@@ -104,8 +105,8 @@ void ApiRun::on_notified() {
   try {
     for (Arrived& arrived : batch_) take(arrived.index, arrived.event);
   } catch (const std::exception& error) {
-    setting_.shared.log.write(LogLevel::kError, "writer_failed",
-                              {{"request_id", summary_.id}, {"why", error.what()}});
+    setting_.shared.log.write(
+        LogLevel::kError, "writer_failed", {{"request_id", summary_.id}, {"why", error.what()}});
     fail(ApiRun::internal_error());
     for (const Arrived& arrived : batch_) left_ -= arrived.event.done;
   }
@@ -115,9 +116,9 @@ void ApiRun::on_notified() {
 }
 
 void ApiRun::take(size_t index, GenerationEvent& event) {
-  if (event.cluster && !event.cluster->other_model.empty()) {
+  if (const auto times = cluster_times_of(event); times && !times->other_model.empty()) {
     event.done = false;  // it is not: it comes again
-    return change_model(event.cluster->other_model);
+    return change_model(times->other_model);
   }
   note(event);
   const bool failed = event.finish == FinishReason::kError;
@@ -145,7 +146,7 @@ void ApiRun::note(const GenerationEvent& event) {
     summary_.cached_tokens += event.cached_tokens;
   }
   summary_.completion_tokens += event.completion_tokens;
-  if (event.cluster) summary_.cluster = event.cluster;
+  if (auto times = cluster_times_of(event)) summary_.cluster = std::move(times);
 }
 
 ApiError ApiRun::error_of(const GenerationEvent& event) const {
@@ -155,8 +156,8 @@ ApiError ApiRun::error_of(const GenerationEvent& event) const {
   ApiError error = generation_error(event);
   if (error.status == 500) return ApiRun::internal_error();  // what failed inside is for the log
   if (event.error_kind == ErrorKind::kQueueFull) error.retry_after_s = retry_after_s(setting_.shared.load());
-  if (event.cluster && event.cluster->retry_after)
-    error.retry_after_s = std::chrono::duration<double>(*event.cluster->retry_after).count();
+  if (const auto times = cluster_times_of(event); times && times->retry_after)
+    error.retry_after_s = std::chrono::duration<double>(*times->retry_after).count();
   return error;
 }
 
@@ -169,8 +170,8 @@ HttpResponse ApiRun::head() const {
       warnings += (warnings.empty() ? "" : "; ") + printable(warning, 200);
   if (!warnings.empty()) response.headers.push_back({"x-cheetah-warning", warnings});
   if (!degraded_from_.empty())
-    response.headers.push_back({"x-cheetah-degraded", format("model; asked={}; answered={}", degraded_from_,
-                                                             services_->model_name)});
+    response.headers.push_back({"x-cheetah-degraded",
+        format("model; asked={}; answered={}", degraded_from_, services_->model_name)});
   else if (summary_.cluster && !summary_.cluster->degraded.empty())
     response.headers.push_back({"x-cheetah-degraded", summary_.cluster->degraded});
   return response;
@@ -179,7 +180,7 @@ HttpResponse ApiRun::head() const {
 void ApiRun::begin_stream() {
   if (exchange_->begun()) return;
   HttpResponse response = head();
-  response.content_type = "text/event-stream; charset=utf-8";
+  response.content_type = call_.stream_type;
   response.headers.push_back({"cache-control", "no-cache"});
   response.headers.push_back({"x-accel-buffering", "no"});  // or nginx would hold the stream back
   summary_.status = 200;
@@ -237,7 +238,8 @@ void ApiRun::on_gone() {
 
 // A silent stream gets a comment now and then, so that proxies keep it and a dead client is noticed.
 void ApiRun::on_tick(ServeTime at) {
-  if (answered_ || !call_.stream || left_ == 0 || at - last_sent_ < setting_.shared.config.stream_ping)
+  if (answered_ || !call_.stream || call_.stream_type != kEventStream || left_ == 0 ||
+      at - last_sent_ < setting_.shared.config.stream_ping)
     return;
   begin_stream();
   exchange_->write(":\n\n");
@@ -250,14 +252,17 @@ void ApiRun::on_backlog(bool full) {
   if (answered_) return;
   if (full) ++setting_.shared.counters.paused_streams;
   for (const RequestId id : ids_)
-    full ? setting_.backend.engine.pause(id) : setting_.backend.engine.resume(id);
+    if (full)
+      setting_.backend.engine.pause(id);
+    else
+      setting_.backend.engine.resume(id);
 }
 
 void ApiRun::end() {
   if (std::exchange(ended_, true)) return;
   summary_.end = now();
   ServerCounters& counters = setting_.shared.counters;
-  counters.in_flight -= summary_.requests;
+  counters.in_flight.remove(summary_.requests);
   counters.pending_tokens -= pending_tokens_;
   setting_.tenant->release();
   setting_.ended(*this);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One call of the API from its body to the last byte of its answer. Belongs to the connection's network
 // thread; a parser thread reads the body, the engine thread only drops events into the inbox.
@@ -8,11 +9,13 @@
 #include <vector>
 
 #include "base/mailbox.h"
+#include "engine/tags/cluster_times.h"
+#include "engine/tags/request_origin.h"
+#include "observe/trace.h"
 #include "serve/api/model_choice.h"
 #include "serve/backend.h"
 #include "serve/http/exchange.h"
 #include "serve/routes.h"
-#include "serve/trace.h"
 
 namespace cheetah {
 
@@ -28,7 +31,7 @@ struct RunSummary {
   TracedRequest traced;  // without an operation: it was not understood
   TraceContext trace;    // with an exporter
   std::string span_id;
-  std::shared_ptr<const ClusterTimes> cluster;  // of the last request; shared with its last event
+  SharedClusterTimes cluster;  // of the last request
 };
 
 class ApiRun final : public Notified, public ExchangeListener, public std::enable_shared_from_this<ApiRun> {

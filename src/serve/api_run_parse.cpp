@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: MIT
 // From the bytes of a call to its requests, for the model it names or, where the engine wants that, another.
 #include <chrono>
 
+#include "base/hash.h"
+#include "base/time.h"
 #include "serve/api_run.h"
 
 namespace cheetah {
@@ -8,17 +11,9 @@ namespace {
 
 ServeTime now() { return std::chrono::steady_clock::now(); }
 
-int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-// A different seed for every request that names none (splitmix64 of its number and the start of the clock).
+// A different seed for every request that names none: of its number and the start of the clock.
 uint64_t fresh_seed(uint64_t number) {
-  uint64_t z = number * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(now().time_since_epoch().count());
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
+  return split_mix64(static_cast<uint64_t>(now().time_since_epoch().count()), number);
 }
 
 }  // namespace
@@ -29,7 +24,7 @@ ApiError ApiRun::internal_error() {
 
 void ApiRun::start() {
   exchange_->listen(shared_from_this());
-  ++setting_.shared.counters.parsing;
+  setting_.shared.counters.parsing.add();
   setting_.shared.parse_elsewhere([self = shared_from_this()] { self->parse(); });
 }
 
@@ -51,8 +46,8 @@ void ApiRun::parse() {
   try {
     *call = parse_for_model(setting_.route.parser, request_.body, setting_.backend.models(), facts());
   } catch (const std::exception& error) {
-    setting_.shared.log.write(LogLevel::kError, "parser_failed",
-                              {{"request_id", summary_.id}, {"why", error.what()}});
+    setting_.shared.log.write(
+        LogLevel::kError, "parser_failed", {{"request_id", summary_.id}, {"why", error.what()}});
     call->result = internal_error();
   }
   exchange_->thread().run([self = shared_from_this(), call] { self->on_parsed(std::move(*call)); });
@@ -60,7 +55,7 @@ void ApiRun::parse() {
 
 void ApiRun::on_parsed(ChosenCall call) {
   take_result(std::move(call));
-  --setting_.shared.counters.parsing;  // only now: draining waits for it, and then for the engine
+  setting_.shared.counters.parsing.remove();  // only now: draining waits for it, and then for the engine
 }
 
 void ApiRun::take_result(ChosenCall call) {
@@ -95,18 +90,18 @@ void ApiRun::change_model(const std::string& name) {
   for (const ApiServices* one : setting_.backend.models())
     if (one->model_name == name) other = one;
   if (other == nullptr || !original_) return on_changed(*services_, ApiError{});
-  ++setting_.shared.counters.parsing;
+  setting_.shared.counters.parsing.add();
   setting_.shared.parse_elsewhere([self = shared_from_this(), other] {
     auto result = std::make_shared<ApiResult>();
     try {
-      *result = parse_for_other_model(self->setting_.route.parser, self->request_.body, *self->services_,
-                                      *other, self->facts());
+      *result = parse_for_other_model(
+          self->setting_.route.parser, self->request_.body, *self->services_, *other, self->facts());
     } catch (const std::exception&) {
       *result = internal_error();
     }
     self->exchange_->thread().run([self, other, result] {
       self->on_changed(*other, std::move(*result));
-      --self->setting_.shared.counters.parsing;
+      self->setting_.shared.counters.parsing.remove();
     });
   });
 }

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// What the server stands on once a model is loaded, and what it shares with every request.
+// What the server is built on once a model is loaded, and what it shares with every request.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -8,9 +9,9 @@
 #include <vector>
 
 #include "engine/generation_backend.h"
-#include "serve/admission.h"
+#include "observe/event_log.h"
 #include "serve/api/endpoint.h"
-#include "serve/event_log.h"
+#include "serve/queue_limit.h"
 #include "serve/server_config.h"
 #include "serve/server_counters.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Readings of a GPU for /metrics.
 #include <string>

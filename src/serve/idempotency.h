@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The Idempotency-Key header: a request that is sent again is not computed, and not charged, again.
 #include <chrono>

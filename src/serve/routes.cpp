@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/routes.h"
 
 #include <algorithm>
@@ -6,8 +7,9 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/text.h"
 #include "serve/http/message.h"
-#include "serve/page.h"
+#include "serve/web_page.h"
 
 namespace cheetah {
 namespace {
@@ -19,9 +21,40 @@ constexpr std::array kRoutes = {
     Route{"/responses", "POST", RouteKind::kApi, Access::kKey, parse_response},
     Route{"/messages", "POST", RouteKind::kApi, Access::kKey, parse_message, ApiStyle::kAnthropic},
     Route{"/messages/count_tokens", "POST", RouteKind::kApi, Access::kKey, parse_count_tokens,
-          ApiStyle::kAnthropic},
+        ApiStyle::kAnthropic},
     Route{"/tokenize", "POST", RouteKind::kApi, Access::kKey, parse_tokenize},
     Route{"/detokenize", "POST", RouteKind::kApi, Access::kKey, parse_detokenize},
+    Route{"/apply-template", "POST", RouteKind::kApi, Access::kKey, parse_apply_template},
+    Route{"/completion", "POST", RouteKind::kApi, Access::kKey, parse_llama_completion},
+    Route{"/infill", "POST", RouteKind::kApi, Access::kKey, parse_llama_infill},
+    Route{"/props", "GET", RouteKind::kProps, Access::kKey},
+    Route{"/slots", "GET", RouteKind::kSlots, Access::kKey},
+    Route{"/pooling", "POST", RouteKind::kApi, Access::kKey, parse_pooling},
+    Route{"/score", "POST", RouteKind::kApi, Access::kKey, parse_score},
+    Route{"/rerank", "POST", RouteKind::kApi, Access::kKey, parse_rerank},
+    Route{"/v2/rerank", "POST", RouteKind::kApi, Access::kKey, parse_rerank},
+    Route{"/api/chat", "POST", RouteKind::kApi, Access::kKey, parse_ollama_chat, ApiStyle::kOllama},
+    Route{"/api/generate", "POST", RouteKind::kApi, Access::kKey, parse_ollama_generate, ApiStyle::kOllama},
+    Route{"/api/embed", "POST", RouteKind::kApi, Access::kKey, parse_ollama_embed, ApiStyle::kOllama},
+    Route{
+        "/api/embeddings", "POST", RouteKind::kApi, Access::kKey, parse_ollama_embeddings, ApiStyle::kOllama},
+    Route{"/api/show", "POST", RouteKind::kApi, Access::kKey, parse_ollama_show, ApiStyle::kOllama},
+    Route{"/api/pull", "POST", RouteKind::kApi, Access::kKey, parse_ollama_pull, ApiStyle::kOllama},
+    Route{"/api/create", "POST", RouteKind::kApi, Access::kKey, parse_ollama_change, ApiStyle::kOllama},
+    Route{"/api/copy", "POST", RouteKind::kApi, Access::kKey, parse_ollama_change, ApiStyle::kOllama},
+    Route{"/api/push", "POST", RouteKind::kApi, Access::kKey, parse_ollama_change, ApiStyle::kOllama},
+    Route{"/api/delete", "DELETE", RouteKind::kApi, Access::kKey, parse_ollama_change, ApiStyle::kOllama},
+    Route{"/api/tags", "GET", RouteKind::kOllamaTags, Access::kKey},
+    Route{"/api/ps", "GET", RouteKind::kOllamaLoaded, Access::kKey},
+    Route{"/api/version", "GET", RouteKind::kVersion, Access::kKey},
+    Route{"/files", "GET", RouteKind::kFiles, Access::kKey},
+    Route{"/files", "POST", RouteKind::kFiles, Access::kKey},
+    Route{"/files/", "GET", RouteKind::kFiles, Access::kKey},
+    Route{"/files/", "DELETE", RouteKind::kFiles, Access::kKey},
+    Route{"/batches", "GET", RouteKind::kBatches, Access::kKey},
+    Route{"/batches", "POST", RouteKind::kBatches, Access::kKey},
+    Route{"/batches/", "GET", RouteKind::kBatches, Access::kKey},
+    Route{"/batches/", "POST", RouteKind::kBatches, Access::kKey},
     Route{"/models", "GET", RouteKind::kModels, Access::kKey},
     Route{"/models/", "GET", RouteKind::kModel, Access::kKey},
     Route{"/requests/", "DELETE", RouteKind::kCancel, Access::kKey},
@@ -50,26 +83,16 @@ bool answers(const Route& route, std::string_view path, std::string_view& rest) 
   return path == route.path;
 }
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j)
-      diagonal =
-          std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
-  }
-  return row.back();
-}
-
 std::string nearest_route(std::string_view path) {
   if (path.size() > 64) return "";
   const std::string_view bare = without_version(path);
   const Route* best = nullptr;
-  size_t best_distance = std::max<size_t>(2, bare.size() / 3) + 1;
+  int64_t best_distance = std::max<int64_t>(2, std::ssize(bare) / 3) + 1;
   for (const Route& route : kRoutes) {
-    const size_t distance = edit_distance(bare, route.path);
-    if (distance < best_distance) best = &route, best_distance = distance;
+    const int64_t distance = edit_distance(bare, route.path);
+    if (distance >= best_distance) continue;
+    best = &route;
+    best_distance = distance;
   }
   if (!best || best->path == "/") return "";
   return format(" (did you mean {}{}?)", path.starts_with("/v1/") ? "/v1" : "", best->path);
@@ -77,8 +100,8 @@ std::string nearest_route(std::string_view path) {
 
 ApiError unknown_route(std::string_view path) {
   return {.status = 404,
-          .message = format("there is nothing at {}{}", printable(path), nearest_route(path)),
-          .code = "unknown_route"};
+      .message = format("there is nothing at {}{}", printable(path), nearest_route(path)),
+      .code = "unknown_route"};
 }
 
 bool same_method(std::string_view method, const Route& route) {
@@ -104,14 +127,13 @@ RouteMatch match_route(std::string_view method, std::string_view path) {
     match.allow += format("{}{}", match.allow.empty() ? "" : ", ", route.method);
     if (route.method == "GET") match.allow += ", HEAD";
   }
-  if (page_file(path) && same_method(method, kRoutes.back())) {
+  if (web_file(path) && same_method(method, kRoutes.back())) {
     match.route = &kRoutes.back();
     return match;
   }
   match.error = unknown_route(path);
   if (match.allow.empty()) return match;
-  match.error = {
-      .status = 405,
+  match.error = {.status = 405,
       .message = format("{} is not allowed at {}: use {}", printable(method), printable(path), match.allow),
       .code = "method_not_allowed"};
   return match;
@@ -119,6 +141,7 @@ RouteMatch match_route(std::string_view method, std::string_view path) {
 
 ApiStyle style_of_path(std::string_view path) {
   const std::string_view bare = without_version(path);
+  if (bare.starts_with("/api/")) return ApiStyle::kOllama;
   return bare == "/messages" || bare.starts_with("/messages/") ? ApiStyle::kAnthropic : ApiStyle::kOpenAi;
 }
 

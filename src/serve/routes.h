@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What the server answers to, in one table: path, methods, who may ask, and which parser reads the body.
 #include <optional>
@@ -22,6 +23,12 @@ enum class RouteKind {
   kMetrics,
   kStats,
   kDecisions,
+  kFiles,
+  kBatches,
+  kOllamaTags,
+  kOllamaLoaded,
+  kProps,
+  kSlots,
   kPage,
 };
 enum class Access { kPublic, kKey };  // kKey: where keys are configured, one is needed

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/server.h"
 
 #include <boost/asio/post.hpp>
@@ -5,8 +6,9 @@
 #include <thread>
 
 #include "base/format.h"
+#include "base/time.h"
+#include "net/otlp_sender.h"
 #include "serve/service.h"
-#include "serve/trace_exporter.h"
 
 namespace cheetah {
 namespace {
@@ -25,13 +27,11 @@ void log_run(EventLog& log, const ApiRun& run) {
   if (!s.tenant.empty()) fields.push_back({"tenant", s.tenant});
   if (!s.error_code.empty()) fields.push_back({"code", s.error_code});
   if (s.requests > 0) {
-    fields.insert(fields.end(), {{"stream", s.stream ? "yes" : "no"},
-                                 {"finish", s.finish},
-                                 {"prompt_tokens", s.prompt_tokens},
-                                 {"cached_tokens", s.cached_tokens},
-                                 {"completion_tokens", s.completion_tokens},
-                                 {"parse_ms", milliseconds(s.start, s.parsed)},
-                                 {"ttft_ms", milliseconds(s.start, s.first_token)}});
+    fields.insert(fields.end(),
+        {{"stream", s.stream ? "yes" : "no"}, {"finish", s.finish}, {"prompt_tokens", s.prompt_tokens},
+            {"cached_tokens", s.cached_tokens}, {"completion_tokens", s.completion_tokens},
+            {"parse_ms", milliseconds(s.start, s.parsed)},
+            {"ttft_ms", milliseconds(s.start, s.first_token)}});
   }
   fields.push_back({"duration_ms", milliseconds(s.start, s.end)});
   log.write(level, "call", fields);
@@ -43,9 +43,9 @@ std::vector<TracePhase> phases_of(const RunSummary& summary, int64_t end_unix_ns
   const ClusterTimes& times = *summary.cluster;
   const auto ns = [](std::chrono::microseconds time) { return int64_t{1000} * time.count(); };
   std::vector<TracePhase> phases = {{"queue", ns(times.queued), ""},
-                                    {"prefill", ns(times.prefill), times.prefill_worker},
-                                    {"transfer", ns(times.transfer), times.prefill_worker},
-                                    {"decode", ns(times.decode), times.decode_worker}};
+      {"prefill", ns(times.prefill), times.prefill_worker},
+      {"transfer", ns(times.transfer), times.prefill_worker},
+      {"decode", ns(times.decode), times.decode_worker}};
   int64_t end = end_unix_ns;
   for (auto phase = phases.rbegin(); phase != phases.rend(); ++phase) {
     phase->end_unix_ns = end;
@@ -63,20 +63,20 @@ TraceRecord trace_of(const ApiRun& run) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(wall - (steady - at)).count();
   };
   return {.context = s.trace,
-          .span_id = s.span_id,
-          .request = s.traced,
-          .request_id = s.id,
-          .route = "/v1" + s.path,
-          .finish = s.finish,
-          .error_code = s.error_code,
-          .status = s.status,
-          .prompt_tokens = s.prompt_tokens,
-          .cached_tokens = s.cached_tokens,
-          .completion_tokens = s.completion_tokens,
-          .start_unix_ns = unix_ns(s.start),
-          .end_unix_ns = unix_ns(s.end),
-          .first_token_unix_ns = s.first_token == ServeTime{} ? 0 : unix_ns(s.first_token),
-          .phases = phases_of(s, unix_ns(s.end))};
+      .span_id = s.span_id,
+      .request = s.traced,
+      .request_id = s.id,
+      .route = "/v1" + s.path,
+      .finish = s.finish,
+      .error_code = s.error_code,
+      .status = s.status,
+      .prompt_tokens = s.prompt_tokens,
+      .cached_tokens = s.cached_tokens,
+      .completion_tokens = s.completion_tokens,
+      .start_unix_ns = unix_ns(s.start),
+      .end_unix_ns = unix_ns(s.end),
+      .first_token_unix_ns = s.first_token == ServeTime{} ? 0 : unix_ns(s.first_token),
+      .phases = phases_of(s, unix_ns(s.end))};
 }
 
 }  // namespace
@@ -87,11 +87,11 @@ struct Server::State {
         log(config.log),
         shared(config, log),
         parsers(static_cast<size_t>(std::max(1, config.parse_threads))),
-        service(shared),
+        jobs(shared),
+        service(shared, jobs),
         http(config.listen, service) {
-    shared.parse_elsewhere = [this](std::function<void()> work) {
-      boost::asio::post(parsers, std::move(work));
-    };
+    shared.parse_elsewhere = [this](
+                                 std::function<void()> work) { boost::asio::post(parsers, std::move(work)); };
     service.use_threads(http.threads());
     if (!config.otlp_endpoint.empty()) start_traces();
     service.on_run_ended([this](const ApiRun& run) { on_ended(run); });
@@ -100,10 +100,11 @@ struct Server::State {
 
   void start_traces() {
     const TraceResource resource{.service_name = config.service_name,
-                                 .service_version = config.version,
-                                 .server_address = config.listen.host,
-                                 .server_port = http.port()};
-    traces = std::make_unique<TraceExporter>(parse_otlp_endpoint(config.otlp_endpoint), resource, log);
+        .service_version = config.version,
+        .server_address = config.listen.host,
+        .server_port = http.port()};
+    const Url collector = parse_otlp_endpoint(config.otlp_endpoint);
+    traces = std::make_unique<TraceExporter>(collector.host_header(), otlp_sender(collector), resource, log);
   }
 
   void on_ended(const ApiRun& run) {
@@ -114,6 +115,7 @@ struct Server::State {
 
   // Parsers hand results to the network threads, so they end first.
   void stop() {
+    jobs.stop();
     parsers.join();
     http.stop();
   }
@@ -123,6 +125,7 @@ struct Server::State {
   ServerShared shared;
   std::unique_ptr<TraceExporter> traces;
   boost::asio::thread_pool parsers;
+  BatchJobs jobs;
   Service service;
   std::unique_ptr<Backend> backend;
   HttpServer http;
@@ -142,7 +145,7 @@ std::string Server::url() const {
 }
 
 void Server::serve(GenerationBackend& engine, ApiServices services, std::function<std::string()> more_metrics,
-                   std::vector<ApiServices> more_models) {
+    std::vector<ApiServices> more_models) {
   state_->backend = std::make_unique<Backend>(
       Backend{engine, std::move(services), std::move(more_metrics), std::move(more_models)});
   state_->shared.backend = state_->backend.get();
@@ -150,13 +153,12 @@ void Server::serve(GenerationBackend& engine, ApiServices services, std::functio
 }
 
 void Server::drain(std::chrono::milliseconds limit) {
-  const auto end = std::chrono::steady_clock::now() + limit;
+  const SteadyTime end = std::chrono::steady_clock::now() + limit;
+  ServerCounters& counters = state_->shared.counters;
   state_->shared.state = ServerState::kDraining;
-  state_->log.write(LogLevel::kInfo, "draining", {{"in_flight", state_->shared.counters.in_flight.load()}});
-  const ServerCounters& counters = state_->shared.counters;
+  state_->log.write(LogLevel::kInfo, "draining", {{"in_flight", int64_t{counters.in_flight}}});
   // Calls whose bodies are being parsed were promised an answer too.
-  while (counters.parsing > 0 && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  counters.parsing.wait_for_none(end);
   if (state_->backend) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
@@ -164,10 +166,9 @@ void Server::drain(std::chrono::milliseconds limit) {
   }
   state_->http.wind_down();
   // The last answers are on their way; a client that does not read them is not waited for.
-  const auto flushed = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-  while ((state_->http.num_busy() > 0 || counters.in_flight > 0) &&
-         std::chrono::steady_clock::now() < flushed)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const SteadyTime flushed = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  counters.in_flight.wait_for_none(flushed);
+  state_->http.wait_for_answers(flushed);
 }
 
 void Server::stop() { state_->stop(); }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The whole server: listens from the start, answers health checks while a model loads, serves once it has
 // one.
@@ -11,7 +12,7 @@
 
 namespace cheetah {
 
-class TraceExporter;  // serve/trace_exporter.h
+class TraceExporter;  // observe/trace_exporter.h
 
 class Server {
  public:
@@ -26,7 +27,7 @@ class Server {
   // `more_models`: what clients may ask for beside the first; the engine learns the name from
   // RequestOrigin::model.
   void serve(GenerationBackend& engine, ApiServices services, std::function<std::string()> more_metrics = {},
-             std::vector<ApiServices> more_models = {});
+      std::vector<ApiServices> more_models = {});
   // No new generations; waits until those that run are done, or the time is up and they were cancelled.
   void drain(std::chrono::milliseconds limit);
   // Closes all connections. The engine may be destroyed after this, the server after the engine.

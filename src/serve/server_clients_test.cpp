@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Clients that leave, read slowly, stop sending, send again or cancel.
 #include <gtest/gtest.h>
 
@@ -38,8 +39,8 @@ TEST(Server, AClientThatOnlyStoppedSendingGetsItsAnswer) {
     if (stream)
       EXPECT_NE(all.find("data: [DONE]"), std::string::npos) << all;
     else
-      EXPECT_EQ(Json::parse(all.substr(all.find("\r\n\r\n")))["choices"],
-                Json::parse(expected.body)["choices"]);
+      EXPECT_EQ(
+          Json::parse(all.substr(all.find("\r\n\r\n")))["choices"], Json::parse(expected.body)["choices"]);
   }
   EXPECT_TRUE(eventually([&] { return f.clean(); }));
 }
@@ -90,8 +91,8 @@ TEST(Server, ARequestSentAgainUnderItsKeyIsNotComputedAgain) {
   EXPECT_EQ(other.status, 409);
   EXPECT_NE(other.body.find("another request"), std::string::npos);
   EXPECT_EQ(f.stats()["generated_tokens"], generated);
-  EXPECT_EQ(client.ask(post("/v1/completions", Json{{"model", "cub"}}, "Idempotency-Key: k2\r\n")).status,
-            400);
+  EXPECT_EQ(
+      client.ask(post("/v1/completions", Json{{"model", "cub"}}, "Idempotency-Key: k2\r\n")).status, 400);
   EXPECT_EQ(client.ask(post("/v1/completions", completion(4), "Idempotency-Key: k2\r\n")).status, 200)
       << "what was refused may be sent again";
 }
@@ -107,8 +108,8 @@ TEST(Server, CancelsByIdForTheSameTenantOnly) {
         "DELETE /v1/requests/{} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n", id, key));
   };
   TestClient client(f.server.port());
-  client.send(post("/v1/completions", completion(400, true),
-                   "X-Request-Id: mine\r\nAuthorization: Bearer first-key\r\n"));
+  client.send(post(
+      "/v1/completions", completion(400, true), "X-Request-Id: mine\r\nAuthorization: Bearer first-key\r\n"));
   EXPECT_TRUE(client.read_until("data: {"));
   EXPECT_EQ(remove("mine", "second-key").status, 404);
   EXPECT_EQ(remove("other", "first-key").status, 404);

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "observe/event_log.h"
 #include "serve/api_keys.h"
-#include "serve/event_log.h"
 #include "serve/http/http_server.h"
 
 namespace cheetah {
@@ -18,7 +19,7 @@ struct ServerConfig {
   std::vector<std::string> cors_origins;   // "*": any
   bool pass_headers = false;  // those of a call go with its requests (RequestOrigin), but for its secrets
   int parse_threads = 2;
-  int64_t max_parsing = 256;                      // bodies being parsed at once
+  int64_t max_parsing = 256;  // bodies that may wait for a parser, or what the queue has room for
   std::chrono::milliseconds request_time{0};      // deadline of a generation; 0: none
   std::chrono::milliseconds stream_ping{15'000};  // a comment when a stream is silent this long
   std::chrono::milliseconds engine_stall{5'000};  // /health/engine waits this long for a step

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // For tests: a server with a small engine, the requests they send it and what they read from its answers.
 #include <chrono>
@@ -33,8 +34,8 @@ inline EngineConfig small_engine() {
 
 // A server with a real engine behind it.
 struct ServerFixture {
-  explicit ServerFixture(const ServerConfig& config = quiet(),
-                         const EngineConfig& engine_config = small_engine())
+  explicit ServerFixture(
+      const ServerConfig& config = quiet(), const EngineConfig& engine_config = small_engine())
       : server(config), engine(small_model(), engine_config) {
     server.serve(engine, small_services());
   }
@@ -76,8 +77,8 @@ inline std::string post(const std::string& path, const Json& body, const std::st
 }
 
 inline Json completion(int64_t tokens, bool stream = false) {
-  return {{"model", "cub"},   {"prompt", "Once upon a time"}, {"max_tokens", tokens},
-          {"temperature", 0}, {"ignore_eos", true},           {"stream", stream}};
+  return {{"model", "cub"}, {"prompt", "Once upon a time"}, {"max_tokens", tokens}, {"temperature", 0},
+      {"ignore_eos", true}, {"stream", stream}};
 }
 
 inline std::string code_of(const TestResponse& response) {

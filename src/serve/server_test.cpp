@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/server.h"
 
 #include <fcntl.h>
@@ -64,14 +65,14 @@ TEST(Server, AsksForKeysEverywhereButOnHealthChecksAndThePage) {
         std::string(route.path) + (route.path.size() > 1 && route.path.ends_with('/') ? "x" : "");
     const bool open = route.access == Access::kPublic;
     for (const char* key : {"", "Authorization: Bearer\r\n", "Authorization: Bearer wrong-key-1\r\n",
-                            "Authorization: Basic secret-key-1\r\n", "X-Api-Key: wrong\r\n"}) {
+             "Authorization: Basic secret-key-1\r\n", "X-Api-Key: wrong\r\n"}) {
       const TestResponse response =
           client.ask(format("{} {} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", route.method, path, key));
       EXPECT_EQ(response.status == 401, !open) << route.method << ' ' << path << ' ' << key;
     }
     const TestResponse keyed =
         client.ask(format("{} {} HTTP/1.1\r\nHost: localhost\r\nauthorization: bearer secret-key-1\r\n\r\n",
-                          route.method, path));
+            route.method, path));
     EXPECT_NE(keyed.status, 401) << path;
   }
   TestClient unknown(f.server.port());
@@ -91,8 +92,11 @@ TEST(Server, AnswersAllWrongKeysAlike) {
 
 TEST(Server, LimitsTheRateAndTheConcurrencyOfAKey) {
   ServerConfig config = quiet();
-  config.keys = ApiKeys::parse("slow slow-key-1 rpm=1\nnarrow narrow-key concurrent=1\n", "keys", {});
-  Fixture f(config);
+  config.keys = ApiKeys::parse(
+      "slow slow-key-1 rpm=1\nnarrow narrow-key concurrent=1\nother other-key-1\n", "keys", {});
+  EngineConfig one_at_a_time = small_engine();
+  one_at_a_time.max_sequences = 1;
+  Fixture f(config, one_at_a_time);
   TestClient client(f.server.port());
   const auto slow = [&] {
     return client.ask(post("/v1/completions", completion(1), "Authorization: Bearer slow-key-1\r\n"));
@@ -106,14 +110,16 @@ TEST(Server, LimitsTheRateAndTheConcurrencyOfAKey) {
   EXPECT_GE(std::stoi(refused.header("retry-after")), 1);
   TestClient first(f.server.port()), second(f.server.port());
   const std::string narrow = "X-Api-Key: narrow-key\r\n";
+  TestClient holder(f.server.port());  // the first has to wait for it
+  holder.send(post("/v1/completions", completion(480, true), "X-Api-Key: other-key-1\r\n"));
+  EXPECT_TRUE(holder.read_until("data: {"));
   first.send(post("/v1/completions", completion(400, true), narrow));
-  EXPECT_TRUE(first.read_until("data: {"));
+  EXPECT_TRUE(eventually([&] { return f.server.counters().in_flight == 2; }));
   const TestResponse busy = second.ask(post("/v1/completions", completion(1), narrow));
-  EXPECT_TRUE(busy.status == 429 || first.read_response().whole);
-  if (busy.status == 429) {
-    EXPECT_EQ(code_of(busy), "concurrency_limit_exceeded");
-  }
+  EXPECT_EQ(busy.status, 429);
+  EXPECT_EQ(code_of(busy), "concurrency_limit_exceeded");
   first.close();
+  holder.close();
   EXPECT_TRUE(eventually([&] {
     TestClient third(f.server.port());
     return third.ask(post("/v1/completions", completion(1), narrow)).status == 200;
@@ -168,6 +174,19 @@ TEST(Server, RefusesMoreThanTheQueueHolds) {
   EXPECT_TRUE(eventually([&] { return f.clean(); }));
 }
 
+TEST(Server, ABurstWaitsUntilTheQueueIsFull) {
+  ServerConfig config = quiet();
+  config.max_parsing = 1;
+  config.parse_threads = 1;
+  Fixture f(config, small_engine());
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 40; ++i) clients.push_back(std::make_unique<TestClient>(f.server.port()));
+  const std::string request = post("/v1/completions", completion(2));
+  for (const auto& client : clients) client->send(request);
+  for (const auto& client : clients) EXPECT_EQ(client->read_response().status, 200);
+  EXPECT_TRUE(eventually([&] { return f.clean(); }));
+}
+
 TEST(Server, RefusesWhatIsNotJson) {
   Fixture f;
   const auto ask = [&](const std::string& headers) {
@@ -179,7 +198,7 @@ TEST(Server, RefusesWhatIsNotJson) {
   EXPECT_EQ(code_of(ask("Content-Type: text/plain\r\n")), "unsupported_media_type");
   EXPECT_EQ(ask("Content-Type: text/plain\r\n").status, 415);
   EXPECT_EQ(code_of(ask("Content-Type: application/json\r\nContent-Encoding: gzip\r\n")),
-            "unsupported_content_encoding");
+      "unsupported_content_encoding");
   EXPECT_EQ(ask("Content-Type: application/json; charset=utf-8\r\n").status, 400);
 }
 
@@ -334,7 +353,7 @@ TEST(Server, NeverTellsPathsOrAddressesInErrors) {
   Fixture f;
   TestClient client(f.server.port());
   for (const std::string& request : {get("/nothing"), post("/v1/completions", Json{{"model", 1}}),
-                                     post("/v1/completions", Json::array())}) {
+           post("/v1/completions", Json::array())}) {
     const std::string body = client.ask(request).body;
     for (const char* secret : {"0x", "/home", "/work", ".cpp", "std::"})
       EXPECT_EQ(body.find(secret), std::string::npos) << body;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/service.h"
 
 #include <algorithm>
@@ -6,7 +7,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "serve/page.h"
+#include "serve/api/json_text.h"
+#include "serve/web_page.h"
 
 namespace cheetah {
 namespace {
@@ -42,8 +44,9 @@ HttpResponse json_response(const Json& value) {
 
 }  // namespace
 
-Service::Service(ServerShared& shared)
+Service::Service(ServerShared& shared, BatchJobs& jobs)
     : shared_(shared),
+      jobs_(jobs),
       id_prefix_("req_" + random_hex(6)),
       start_(std::chrono::steady_clock::now()),
       start_unix_s_(
@@ -67,10 +70,9 @@ std::optional<HttpResponse> Service::check_head(HttpRequest& request) {
   const auto tenant = tenant_of(request);
   if (!open && !tenant) {
     shared_.counters.reject(Rejection::kAuth);
-    HttpResponse response =
-        refused({.status = 401,
-                 .message = "the API key is missing or wrong: send it as 'Authorization: Bearer KEY'",
-                 .code = "invalid_api_key"});
+    HttpResponse response = refused({.status = 401,
+        .message = "the API key is missing or wrong: send it as 'Authorization: Bearer KEY'",
+        .code = "invalid_api_key"});
     response.headers.push_back({"www-authenticate", "Bearer"});
     return response;
   }
@@ -79,15 +81,18 @@ std::optional<HttpResponse> Service::check_head(HttpRequest& request) {
     if (!match.allow.empty()) response.headers.push_back({"allow", match.allow});
     return response;
   }
+  const bool stored = match.route->kind == RouteKind::kFiles || match.route->kind == RouteKind::kBatches;
+  if (stored)
+    if (const auto error = check_state()) return refused(*error);
   if (match.route->kind != RouteKind::kApi) return std::nullopt;
   if (const auto error = check_body(request)) return refused(*error);
   if (const auto error = check_state()) return refused(*error);
   if (const auto wait = tenant->over_rate(std::chrono::steady_clock::now())) {
     shared_.counters.reject(Rejection::kRate);
     return refused({.status = 429,
-                    .message = "this key has sent more requests a minute than it may",
-                    .code = "rate_limit_exceeded",
-                    .retry_after_s = wait});
+        .message = "this key has sent more requests a minute than it may",
+        .code = "rate_limit_exceeded",
+        .retry_after_s = wait});
   }
   return std::nullopt;
 }
@@ -102,24 +107,26 @@ std::optional<ApiError> Service::check_host(const HttpRequest& request) const {
   if (known("localhost") || known("127.0.0.1") || known("[::1]") || known(shared_.config.listen.host))
     return std::nullopt;
   if (std::ranges::any_of(shared_.config.allowed_hosts, known)) return std::nullopt;
-  return ApiError{
-      .status = 403,
+  return ApiError{.status = 403,
       .message = format("the host {} is not served here: start the server with --allowed-host to allow it",
-                        printable(name)),
+          printable(name)),
       .code = "host_not_allowed"};
 }
 
 std::optional<ApiError> Service::check_body(const HttpRequest& request) const {
   const std::string* type = request.find("content-type");
+  // Ollama's users write curl -d without a type; a browser, which must not pass so, names its origin.
+  const bool any_type = style_of_path(request.path()) == ApiStyle::kOllama && !request.find("origin");
+  if (any_type) return std::nullopt;
   if (!type || !is_json(*type))
     return ApiError{.status = 415,
-                    .message = "the body must be JSON: send 'Content-Type: application/json'",
-                    .code = "unsupported_media_type"};
+        .message = "the body must be JSON: send 'Content-Type: application/json'",
+        .code = "unsupported_media_type"};
   const std::string* coding = request.find("content-encoding");
   if (coding && !same_ignoring_case(*coding, "identity"))
     return ApiError{.status = 415,
-                    .message = "compressed bodies are not read: send the JSON as it is",
-                    .code = "unsupported_content_encoding"};
+        .message = "compressed bodies are not read: send the JSON as it is",
+        .code = "unsupported_content_encoding"};
   return std::nullopt;
 }
 
@@ -127,15 +134,15 @@ std::optional<ApiError> Service::check_state() const {
   const ServerState state = shared_.state;
   if (!shared_.config.api)
     return ApiError{.status = 404,
-                    .message = "this is a worker of a cluster: send requests to its router",
-                    .code = "not_a_router"};
+        .message = "this is a worker of a cluster: send requests to its router",
+        .code = "not_a_router"};
   if (state == ServerState::kReady) return std::nullopt;
   const bool loading = state == ServerState::kLoading;
   shared_.counters.reject(loading ? Rejection::kLoading : Rejection::kDraining);
   return ApiError{.status = 503,
-                  .message = loading ? "the model is still loading" : "the server is shutting down",
-                  .code = loading ? "model_loading" : "draining",
-                  .retry_after_s = loading ? 2 : 1};
+      .message = loading ? "the model is still loading" : "the server is shutting down",
+      .code = loading ? "model_loading" : "draining",
+      .retry_after_s = loading ? 2 : 1};
 }
 
 std::shared_ptr<Tenant> Service::tenant_of(const HttpRequest& request) const {
@@ -162,9 +169,8 @@ HttpResponse Service::preflight(const HttpRequest& request) const {
   add_fixed_headers(request, response);
   if (response.headers.size() == before) return response;  // no CORS for this origin
   response.headers.push_back({"access-control-allow-methods", "GET, POST, DELETE"});
-  response.headers.push_back(
-      {"access-control-allow-headers",
-       "authorization, content-type, x-api-key, x-request-id, anthropic-version, traceparent"});
+  response.headers.push_back({"access-control-allow-headers",
+      "authorization, content-type, x-api-key, x-request-id, anthropic-version, traceparent"});
   response.headers.push_back({"access-control-max-age", "600"});
   return response;
 }
@@ -202,7 +208,7 @@ void Service::handle(HttpRequest&& request, std::shared_ptr<Exchange> exchange) 
   exchange->respond(std::move(response));
 }
 
-HttpResponse Service::small_answer(const RouteMatch& match, const HttpRequest& request) const {
+HttpResponse Service::small_answer(const RouteMatch& match, const HttpRequest& request) {
   switch (match.route->kind) {
     case RouteKind::kLive:
       return health("ok");
@@ -215,6 +221,15 @@ HttpResponse Service::small_answer(const RouteMatch& match, const HttpRequest& r
     case RouteKind::kModels:
     case RouteKind::kModel:
       return models(match);
+    case RouteKind::kFiles:
+      return jobs_.files(request, tenant_of(request)->name(), match.parameter);
+    case RouteKind::kBatches:
+      return jobs_.batches(request, *tenant_of(request), match.parameter);
+    case RouteKind::kOllamaTags:
+    case RouteKind::kOllamaLoaded:
+    case RouteKind::kProps:
+    case RouteKind::kSlots:
+      return other_servers_answer(match.route->kind);
     case RouteKind::kStats:
       return json_response(stats_json(numbers(), shared_.counters));
     case RouteKind::kDecisions: {
@@ -237,30 +252,29 @@ HttpResponse Service::small_answer(const RouteMatch& match, const HttpRequest& r
   }
 }
 
-std::string_view Service::status() const {
+std::string Service::status() const {
   if (shared_.state == ServerState::kLoading) return "loading";
   if (shared_.state == ServerState::kDraining) return "draining";
   const Backend* backend = shared_.backend;
-  return backend && !backend->engine.has_workers() ? "no workers" : "ok";
+  std::string why = backend ? backend->engine.out_of_service() : "";
+  return why.empty() ? "ok" : why;
 }
 
 HttpResponse Service::health(std::string_view status) const {
   HttpResponse response;
   response.status = status == "ok" ? 200 : 503;
-  response.body = format("{{\"status\":\"{}\"}}", status);
+  response.body = format("{{\"status\":{}}}", json_string(status));
   return response;
 }
 
 HttpResponse Service::page(const HttpRequest& request) const {
-  const auto file = page_file(request.path());
+  const auto file = web_file(request.path());
   HttpResponse response;
   if (!file)
-    return error_response(request,
-                          {.status = 404, .message = "there is no page here", .code = "unknown_route"});
-  response.headers = {{"content-security-policy", std::string(kPageSecurityPolicy)},
-                      {"referrer-policy", "no-referrer"},
-                      {"etag", std::string(file->etag)},
-                      {"cache-control", "no-cache"}};
+    return error_response(
+        request, {.status = 404, .message = "there is no page here", .code = "unknown_route"});
+  response.headers = {{"content-security-policy", std::string(kWebPageSecurityPolicy)},
+      {"referrer-policy", "no-referrer"}, {"etag", std::string(file->etag)}, {"cache-control", "no-cache"}};
   const std::string* known = request.find("if-none-match");
   if (known && *known == file->etag) {
     response.status = 304;
@@ -291,7 +305,10 @@ void Service::on_connections(int64_t open) { shared_.counters.connections = open
 size_t Service::route_index(const ExchangeRecord& record) const {
   const std::string_view target = record.target;
   const RouteMatch match = match_route(record.method, target.substr(0, target.find('?')));
-  return match.route ? static_cast<size_t>(match.route - routes().data()) : ServerCounters::kMaxRoutes - 1;
+  if (!match.route) return ServerCounters::kMaxRoutes - 1;
+  auto row = static_cast<size_t>(match.route - routes().data());
+  while (row > 0 && routes()[row - 1].path == match.route->path) --row;  // methods of one path share a row
+  return row;
 }
 
 void Service::on_finished(const ExchangeRecord& record) {
@@ -308,14 +325,10 @@ void Service::on_finished(const ExchangeRecord& record) {
   if (!shared_.log.wants(level)) return;
   const std::string_view target = record.target;
   shared_.log.write(level, "http",
-                    {{"request_id", record.id},
-                     {"method", printable(record.method)},
-                     {"path", printable(target.substr(0, target.find('?')), 256)},
-                     {"status", status},
-                     {"address", record.address},
-                     {"bytes_in", record.bytes_in},
-                     {"bytes_out", record.bytes_out},
-                     {"duration_ms", record.duration_s * 1e3}});
+      {{"request_id", record.id}, {"method", printable(record.method)},
+          {"path", printable(target.substr(0, target.find('?')), 256)}, {"status", status},
+          {"address", record.address}, {"bytes_in", record.bytes_in}, {"bytes_out", record.bytes_out},
+          {"duration_ms", record.duration_s * 1e3}});
 }
 
 }  // namespace cheetah

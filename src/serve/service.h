@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Answers HTTP requests: routes, rights, limits, and the small answers that need no engine. Called on the
 // network threads.
@@ -8,6 +9,7 @@
 
 #include "serve/api_run.h"
 #include "serve/backend.h"
+#include "serve/batch_jobs.h"
 #include "serve/http/exchange.h"
 #include "serve/idempotency.h"
 #include "serve/metrics.h"
@@ -17,7 +19,7 @@ namespace cheetah {
 
 class Service final : public HttpHandler {
  public:
-  explicit Service(ServerShared& shared);
+  Service(ServerShared& shared, BatchJobs& jobs);
   // Once, before the threads start.
   void use_threads(const std::vector<NetworkThread*>& threads);
   // Called with every finished call, on its network thread.
@@ -31,8 +33,8 @@ class Service final : public HttpHandler {
   void on_connections(int64_t open) override;
 
  private:
-  // The calls that run on one thread, for DELETE /v1/requests/{id}. Ids are the clients', so one may stand
-  // twice.
+  // The calls that run on one thread, for DELETE /v1/requests/{id}. Clients choose ids, so two calls
+  // may share one.
   using Runs = std::unordered_multimap<std::string, std::weak_ptr<ApiRun>>;
 
   HttpResponse error_response(const HttpRequest& request, const ApiError& error) const;
@@ -48,15 +50,17 @@ class Service final : public HttpHandler {
   void cancel_run(const HttpRequest& request, const std::string& id, std::shared_ptr<Exchange> exchange);
   void look_on(size_t thread, std::shared_ptr<struct Search> search);
   void check_engine(const HttpRequest& request, std::shared_ptr<Exchange> exchange);
-  HttpResponse small_answer(const RouteMatch& match, const HttpRequest& request) const;
-  std::string_view status() const;  // "ok", or why no request is answered
+  HttpResponse small_answer(const RouteMatch& match, const HttpRequest& request);
+  std::string status() const;  // "ok", or why no request is answered
   HttpResponse health(std::string_view status) const;
   HttpResponse models(const RouteMatch& match) const;
+  HttpResponse other_servers_answer(RouteKind kind) const;
   HttpResponse page(const HttpRequest& request) const;
   ServerNumbers numbers() const;
   size_t route_index(const ExchangeRecord& record) const;
 
   ServerShared& shared_;
+  BatchJobs& jobs_;
   std::string id_prefix_;  // differs from one start of the server to the next
   std::atomic<uint64_t> next_id_ = 1;
   ServeTime start_;

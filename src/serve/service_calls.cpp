@@ -1,8 +1,13 @@
+// SPDX-License-Identifier: MIT
 // The part of Service that reaches the engine: API calls, their cancellation, the engine's health, models.
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "model/model.h"
+#include "serve/api/llama_native.h"
+#include "serve/api/ollama.h"
 #include "serve/service.h"
 
 namespace cheetah {
@@ -12,7 +17,7 @@ namespace {
 class EngineProbe final : public ExchangeListener {
  public:
   EngineProbe(const GenerationBackend& engine, std::chrono::milliseconds limit,
-              std::shared_ptr<Exchange> exchange, std::vector<HttpHeader> headers)
+      std::shared_ptr<Exchange> exchange, std::vector<HttpHeader> headers)
       : engine_(engine),
         limit_(limit),
         exchange_(std::move(exchange)),
@@ -28,10 +33,8 @@ class EngineProbe final : public ExchangeListener {
     HttpResponse response;
     response.status = healthy ? 200 : 503;
     response.headers = headers_;
-    response.body = dump_json(Json{{"status", healthy ? "ok" : "stalled"},
-                                   {"steps", stats.steps},
-                                   {"running", stats.running},
-                                   {"waiting", stats.waiting}});
+    response.body = dump_json(Json{{"status", healthy ? "ok" : "stalled"}, {"steps", stats.steps},
+        {"running", stats.running}, {"waiting", stats.waiting}});
     exchange_->respond(std::move(response));
   }
   void on_gone() override {}
@@ -47,16 +50,10 @@ class EngineProbe final : public ExchangeListener {
 };
 
 Json model_json(const ApiServices& services, const std::string& name) {
-  return {{"id", name},
-          {"object", "model"},
-          {"created", 0},
-          {"owned_by", "cheetah"},
-          {"max_model_len", services.max_context},
-          {"root", services.model_name},
-          {"meta",
-           {{"n_params", services.model.num_parameters()},
-            {"n_vocab", services.model.traits().vocab},
-            {"n_ctx_train", services.model.traits().max_positions}}}};
+  return {{"id", name}, {"object", "model"}, {"created", services.created}, {"owned_by", "cheetah"},
+      {"max_model_len", services.max_context}, {"root", services.model_name},
+      {"meta", {{"n_params", services.model.num_parameters()}, {"n_vocab", services.model.traits().vocab},
+                   {"n_ctx_train", services.model.traits().max_positions}}}};
 }
 
 constexpr size_t kMaxKeyBytes = 255;
@@ -92,20 +89,21 @@ void Service::run_api(const Route& route, HttpRequest&& request, std::shared_ptr
   };
   const auto tenant = tenant_of(request);
   const Backend* backend = shared_.backend;
-  if (shared_.counters.parsing >= shared_.config.max_parsing)
-    return refuse_call(Rejection::kQueueFull, {.status = 503,
-                                               .message = "too many requests arrive at once: try again later",
-                                               .code = "overloaded",
-                                               .retry_after_s = 1});
+  if (shared_.counters.parsing >= std::max(shared_.config.max_parsing, room_in_queue(shared_.load())))
+    return refuse_call(
+        Rejection::kQueueFull, {.status = 503,
+                                   .message = "too many requests arrive at once: try again later",
+                                   .code = "overloaded",
+                                   .retry_after_s = 1});
   const std::string key = idempotency_key(request, *tenant);
   if (const auto conflict = claim_key(key, request)) return refuse_call(Rejection::kBadRequest, *conflict);
   if (!tenant->try_acquire()) {
     if (!key.empty()) idempotency_.end(key, false);
-    return refuse_call(Rejection::kConcurrency,
-                       {.status = 429,
-                        .message = "this key runs as many requests at once as it may",
-                        .code = "concurrency_limit_exceeded",
-                        .retry_after_s = 1});
+    return refuse_call(
+        Rejection::kConcurrency, {.status = 429,
+                                     .message = "this key runs as many requests at once as it may",
+                                     .code = "concurrency_limit_exceeded",
+                                     .retry_after_s = 1});
   }
   HttpResponse fixed;
   add_fixed_headers(request, fixed);
@@ -136,8 +134,8 @@ std::optional<ApiError> Service::claim_key(const std::string& key, const HttpReq
   if (key.empty()) return std::nullopt;
   if (request.find("idempotency-key")->size() > kMaxKeyBytes)
     return ApiError{.status = 400,
-                    .message = format("an idempotency key has at most {} bytes", kMaxKeyBytes),
-                    .code = "invalid_idempotency_key"};
+        .message = format("an idempotency key has at most {} bytes", kMaxKeyBytes),
+        .code = "invalid_idempotency_key"};
   const auto verdict =
       idempotency_.begin(key, request.target + "\n" + request.body, std::chrono::steady_clock::now());
   if (verdict == Verdict::kNew) return std::nullopt;
@@ -147,8 +145,8 @@ std::optional<ApiError> Service::claim_key(const std::string& key, const HttpReq
   return ApiError{.status = 409, .message = why, .code = "idempotency_conflict"};
 }
 
-void Service::cancel_run(const HttpRequest& request, const std::string& id,
-                         std::shared_ptr<Exchange> exchange) {
+void Service::cancel_run(
+    const HttpRequest& request, const std::string& id, std::shared_ptr<Exchange> exchange) {
   auto search = std::make_shared<Search>(Search{id, tenant_of(request), std::move(exchange), request});
   look_on(0, std::move(search));
 }
@@ -169,8 +167,7 @@ void Service::look_on(size_t thread, std::shared_ptr<Search> search) {
       if (found)
         response.body = dump_json(Json{{"id", search->wanted}, {"object", "request"}, {"cancelled", true}});
       else
-        response = error_response(
-            search->request,
+        response = error_response(search->request,
             {.status = 404, .message = "no request with this id is running", .code = "request_not_found"});
       response.headers.push_back({"x-request-id", search->request.id});
       search->exchange->respond(std::move(response));
@@ -189,13 +186,28 @@ void Service::check_engine(const HttpRequest& request, std::shared_ptr<Exchange>
   probe->look(std::chrono::steady_clock::now());
 }
 
+// What clients of Ollama and llama.cpp ask for.
+HttpResponse Service::other_servers_answer(RouteKind kind) const {
+  const Backend* backend = shared_.backend;
+  HttpResponse response;
+  if (kind == RouteKind::kOllamaTags || kind == RouteKind::kOllamaLoaded) {
+    const auto models = backend ? backend->models() : std::vector<const ApiServices*>();
+    response.body = kind == RouteKind::kOllamaTags ? ollama_tags(models) : ollama_loaded(models);
+  } else if (!backend) {
+    response = health(status());
+  } else if (kind == RouteKind::kProps) {
+    response.body = llama_props(backend->services);
+  } else {
+    response.body = llama_slots(backend->services, backend->engine.stats().running);
+  }
+  return response;
+}
+
 HttpResponse Service::models(const RouteMatch& match) const {
   const Backend* backend = shared_.backend;
   Json list = Json::array();
   for (const ApiServices* services : backend ? backend->models() : std::vector<const ApiServices*>()) {
-    std::vector<std::string> names = {services->model_name};
-    names.insert(names.end(), services->aliases.begin(), services->aliases.end());
-    for (const std::string& name : names) {
+    for (const std::string& name : services->names()) {
       Json one = model_json(*services, name);
       HttpResponse response;
       if (match.route->kind == RouteKind::kModel && name == match.parameter) {
@@ -213,10 +225,10 @@ HttpResponse Service::models(const RouteMatch& match) const {
   response.status = 404;
   response.body =
       error_body({.status = 404,
-                  .message = format("the model '{}' is not served here", printable(match.parameter)),
-                  .param = "model",
-                  .code = "model_not_found"},
-                 ApiStyle::kOpenAi);
+                     .message = format("the model '{}' is not served here", printable(match.parameter)),
+                     .param = "model",
+                     .code = "model_not_found"},
+          ApiStyle::kOpenAi);
   return response;
 }
 

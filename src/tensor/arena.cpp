@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tensor/arena.h"
 
 #include <algorithm>
@@ -13,8 +14,10 @@ constexpr int64_t kMostBlock = int64_t{64} << 20;
 
 std::byte* Arena::take(int64_t bytes) {
   const int64_t padded = (bytes + 63) / 64 * 64;
-  if (blocks_.empty() || blocks_.back().size() - used_ < padded) {
-    blocks_.emplace_back(std::max(padded, std::clamp(size(), kLeastBlock, kMostBlock)));
+  const int64_t needed = std::max(padded, together_);
+  together_ = 0;
+  if (blocks_.empty() || blocks_.back().size() - used_ < needed) {
+    blocks_.emplace_back(std::max(needed, std::clamp(size(), kLeastBlock, kMostBlock)));
     used_ = 0;
   }
   std::byte* piece = blocks_.back().data() + used_;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tensor/arena.h"
 
 #include <gtest/gtest.h>
@@ -21,6 +22,15 @@ TEST(Arena, GivesZeroedAlignedPiecesThatDoNotOverlap) {
     for (const int64_t at : {int64_t{0}, pieces[i].second - 1})
       EXPECT_EQ(std::to_integer<size_t>(pieces[i].first[at]), i + 1);
   EXPECT_GE(arena.size(), int64_t{17} << 20);
+}
+
+TEST(Arena, KeepsPiecesTogetherThatBelongTogether) {
+  Arena arena;
+  arena.take((4 << 20) - 128);  // room for two small pieces is left
+  arena.keep_together(192);
+  std::byte* first = arena.take(64);
+  EXPECT_EQ(arena.take(64), first + 64);
+  EXPECT_EQ(arena.take(64), first + 128);
 }
 
 }  // namespace

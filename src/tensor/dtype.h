@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -5,7 +6,7 @@
 
 namespace cheetah {
 
-// Number formats a tensor can be stored in. Plain types have one element a block; the GGUF types pack a block
+// Number formats a tensor can be stored in. Plain types have one element per block; the GGUF types pack a block
 // of elements with its scales (bit layouts: kernels/quant/blocks.h).
 enum class DType : uint8_t {
   kF32,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tensor/dtype.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +60,7 @@ TEST(Buffer, OfManyMegabytesIsZeroedToItsLastByte) {
   Buffer buffer((int64_t{9} << 20) + 3);
   EXPECT_EQ(buffer.data()[buffer.size() - 1], std::byte{0});
   Buffer moved = std::move(buffer);
-  EXPECT_EQ(buffer.size(), 0);
+  EXPECT_EQ(buffer.size(), 0);  // NOLINT(bugprone-use-after-move)
   moved = Buffer(5);
   EXPECT_EQ(moved.size(), 5);
 }

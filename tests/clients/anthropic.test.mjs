@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The messages API through Anthropic's package.
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The openai package against the server: chat, streams, tools, structured output, logprobs, embeddings.
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the openai package throws when a request is wrong, and what an abort leaves behind.
 import assert from "node:assert/strict";
 import { test } from "node:test";

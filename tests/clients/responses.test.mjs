@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The responses API through the openai package.
 import assert from "node:assert/strict";
 import { test } from "node:test";

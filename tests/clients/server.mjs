@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Starts `cheetah serve` on a free port for one suite and stops it afterwards.
 import { spawn } from "node:child_process";
 import { after, before } from "node:test";

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A small OpenAI-compatible server with known timings: what a load generator measures against it is known in
 advance. Standard library only; runs on a thread of its own."""
 import asyncio

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every test of a cluster under faults does: load from many clients, a count of the faults, and the invariants at the end."""
 import collections
 import os
@@ -93,8 +94,8 @@ class ClusterCase(unittest.TestCase):
             return all(idle(worker.get("load")) for worker in self.cluster.status()["workers"] if worker["role"] != "router")
 
         def returned():
-            books = ("worker_requests", "worker_jobs", "reservations", "quarantined")
-            return all(node.metrics()[f"cheetah_cluster_{book}"] == 0 for node in self.cluster.nodes.values() for book in books)
+            counts = ("worker_requests", "worker_jobs", "reservations", "quarantined")
+            return all(node.metrics()[f"cheetah_cluster_{count}"] == 0 for node in self.cluster.nodes.values() for count in counts)
 
         def counted():  # a little after the client has its end
             numbers = self.cluster.router.metrics()
@@ -106,9 +107,9 @@ class ClusterCase(unittest.TestCase):
             if self.cluster.nats and self.cluster.nats.alive():
                 wait_until(lambda: self.cluster.nats.jobs() == 0, "all jobs to be acknowledged", 30)
         except AssertionError as error:
-            books = {node.name: {name: value for name, value in node.metrics().items() if "cluster_" in name and value}
+            counts = {node.name: {name: value for name, value in node.metrics().items() if "cluster_" in name and value}
                      for node in self.cluster.nodes.values()}
-            raise AssertionError(f"{error}: {self.cluster.status()} {books}") from None
+            raise AssertionError(f"{error}: {self.cluster.status()} {counts}") from None
 
     def settle_leases(self):
         """One lease and one key for each node that is there, none for those that were killed."""
@@ -138,14 +139,14 @@ class ClusterCase(unittest.TestCase):
             self.assertTrue(stream.ended_well(), (stream.body, stream.error, stream.cut))
             STREAMS["whole"] += 1
 
-    def count_strikes(self):
+    def count_faults(self):
         """Those of the cluster's failpoints since the last call."""
         now = collections.Counter()
         for node in self.cluster.nodes.values():
-            for (place, action), number in node.struck().items():
+            for (place, action), number in node.injected().items():
                 now[f"{action} at {place}"] += number
-        before = getattr(self.cluster, "struck_before", collections.Counter())
-        self.cluster.struck_before = now
+        before = getattr(self.cluster, "injected_before", collections.Counter())
+        self.cluster.injected_before = now
         FAULTS.update(now - before)
         return now - before
 

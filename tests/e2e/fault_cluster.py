@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A cluster of real processes to be mistreated: nodes, etcd, NATS, and TCP proxies between them."""
 import base64
 import collections
@@ -242,14 +243,14 @@ class Node(Process):
             return lambda: True
         return lambda: self.output().count('"failpoints_armed"') > told
 
-    def struck(self):
+    def injected(self):
         """How often its failpoints have, over all its lives: (place, action) to a number."""
-        strikes = collections.Counter()
+        faults = collections.Counter()
         for line in pathlib.Path(self.log_path).read_text("utf-8", "replace").splitlines():
             if '"event":"failpoint"' in line:
-                strike = json.loads(line)
-                strikes[strike["place"], strike["action"]] += 1
-        return strikes
+                fault = json.loads(line)
+                faults[fault["place"], fault["action"]] += 1
+        return faults
 
     def open_files(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
@@ -332,7 +333,7 @@ class Cluster:
 
     def status(self):
         done = run("cluster", "status", "--json", "--cluster", self.url_for("observer"), "--secret-file", self.secret, "--wait", "3")
-        if done.returncode != 0:
+        if not done.out:  # 1 says that not all answer: the tests look at which
             raise AssertionError(done.err)
         return json.loads(done.out)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A client that writes down every event of its streams and checks them against what an undisturbed server says."""
 import http.client
 import json

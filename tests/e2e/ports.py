@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Ports for processes that a test is about to start."""
 import fcntl
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs the built program as a person would: arguments and standard input in; exit code and text out."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Starts `cheetah serve` on a free port and stops it again."""
 import http.client
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A receiver of OTLP traces."""
 import http.server
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Damaged and hostile model files: one sentence, exit code 1, little memory."""
 import json
 import pathlib

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """chat through a pipe and on a pseudo-terminal."""
+import json
 import os
+import tempfile
 import pty
 import select
 import signal
@@ -35,6 +38,33 @@ class Piped(ProgramTest):
         done = run("chat", *QUICK, "-c", "64", stdin="Tell me about a small dog.\n" * 8)
         self.assertEqual(done.returncode, 0, done.err)
         self.assertIn("oldest", done.err)
+
+    def test_a_conversation_is_saved_and_goes_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/talk.json"
+            whole = self.ok("chat", *QUICK, stdin="Hello\nAnd then?\n")
+            self.ok("chat", *QUICK, "--system", "Be kind.", stdin=f"Hello\n/save {path}\n")
+            with open(path, encoding="utf-8") as file:
+                saved = json.load(file)
+            self.assertEqual([m["role"] for m in saved["messages"]], ["system", "user", "assistant"])
+            self.assertEqual(saved["model"], "cub-7m")
+            saved["messages"].pop(0)
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(saved, file)
+            self.assertIn("2 messages", self.ok("chat", *QUICK, stdin=f"/load {path}\nAnd then?\n"))
+            self.assertTrue(whole)
+            for bad in ("[]", '{"messages":[{"role":"king","content":"x"}]}', '{"messages":[{"role":"user"}]}', "{"):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(bad)
+                done = run("chat", *QUICK, stdin=f"/load {path}\n")
+                self.assertEqual((done.returncode, done.err.count("\n")), (1, 1), done.err)
+
+    def test_another_model_takes_over(self):
+        out = self.ok("chat", *QUICK, stdin="Hello\n/model cub-1m\nAnd then?\n/model\n")
+        self.assertEqual(out.count("cub-1m"), 2)
+        done = run("chat", *QUICK, stdin="/model no-such\n")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no-such", done.err)
 
     def test_a_message_that_cannot_fit_is_one_sentence(self):
         done = run("chat", *QUICK, "-c", "32", stdin="word " * 200)
@@ -94,6 +124,64 @@ class Terminal(ProgramTest):
         self.read_until(fd, b"> ")
         os.write(fd, b"\x04")
         self.assertEqual(self.exit_code(pid, fd), 0)
+
+    def test_a_typed_line_is_edited_and_comes_back(self):
+        with tempfile.TemporaryDirectory() as home:
+            os.environ["XDG_STATE_HOME"] = home
+            self.addCleanup(os.environ.pop, "XDG_STATE_HOME", None)
+            path = f"{home}/talk.json"
+            pid, fd = self.start(*QUICK)
+            self.read_until(fd, b"> ")
+            os.write(fd, b"Helo\x1b[D\x02l\x05!\r")  # left, left, insert, to the end
+            self.read_until(fd, b"\x1b[?2004h")
+            os.write(fd, b"\x1b[A?\r")  # the message before, and a question mark
+            self.read_until(fd, b"\x1b[?2004h")
+            os.write(fd, f"/save {path}\r".encode())
+            self.read_until(fd, b"messages are in")
+            os.write(fd, b"/quit\r")
+            self.assertEqual(self.exit_code(pid, fd), 0)
+            with open(path, encoding="utf-8") as file:
+                asked = [m["content"] for m in json.load(file)["messages"] if m["role"] == "user"]
+            self.assertEqual(asked, ["Hello!", "Hello!?"])
+            pid, fd = self.start(*QUICK)
+            self.read_until(fd, b"> ")
+            os.write(fd, b"\x1b[A\x1b[A\r")  # from the session before: /quit, then /save
+            self.read_until(fd, b"messages are in")
+            os.write(fd, b"\x04")
+            self.assertEqual(self.exit_code(pid, fd), 0)
+
+    def test_a_paste_and_quotes_are_one_message(self):
+        with tempfile.TemporaryDirectory() as home:
+            path = f"{home}/talk.json"
+            pid, fd = self.start(*QUICK)
+            self.read_until(fd, b"> ")
+            os.write(fd, b"\x1b[200~one\rtwo\nthree\x1b[201~\r")
+            self.read_until(fd, b"\x1b[?2004h")
+            os.write(fd, b'"""four\r')
+            self.read_until(fd, b". ")
+            os.write(fd, b'five"""\r')
+            self.read_until(fd, b"\x1b[?2004h")
+            os.write(fd, b"six\\\r")
+            self.read_until(fd, b". ")
+            os.write(fd, b"seven\r")
+            self.read_until(fd, b"\x1b[?2004h")
+            os.write(fd, f"/save {path}\r".encode())
+            self.read_until(fd, b"messages are in")
+            os.write(fd, b"/quit\r")
+            self.assertEqual(self.exit_code(pid, fd), 0)
+            with open(path, encoding="utf-8") as file:
+                asked = [m["content"] for m in json.load(file)["messages"] if m["role"] == "user"]
+            self.assertEqual(asked, ["one\ntwo\nthree", "four\nfive", "six\nseven"])
+
+    def test_ctrl_c_throws_a_line_away_and_then_ends(self):
+        pid, fd = self.start(*QUICK)
+        self.read_until(fd, b"> ")
+        os.write(fd, b"half a")
+        self.read_until(fd, b"half a")
+        os.write(fd, b"\x03")
+        self.read_until(fd, b"> ")
+        os.write(fd, b"\x03")
+        self.assertEqual(self.exit_code(pid, fd), 130)
 
     def test_ctrl_c_stops_the_answer_and_then_the_program(self):
         pid, fd = self.start("-n", "100000", "--ignore-eos", "--temperature", "0")

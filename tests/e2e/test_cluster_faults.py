@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """A cluster of real processes under faults: every stream is what one undisturbed server says, and nothing is left behind.
 
 The invariants I1 to I7 are those of the fault matrix: ledger.py has those of a stream, `settle` those of the cluster.
@@ -195,18 +196,18 @@ class Messages(ClusterCase):
         return Cluster(flags=("--transfer", "ucx"), faults={role: faults for role in ("router", "prefill", "decode")})
 
     def test_messages_lost_doubled_and_late_and_steps_that_fail(self):
-        def struck(action=""):
-            return sum(number for node in self.cluster.nodes.values() for (_, what), number in node.struck().items() if what.startswith(action))
+        def injected(action=""):
+            return sum(number for node in self.cluster.nodes.values() for (_, what), number in node.injected().items() if what.startswith(action))
         with Load(self.oracle, self.cluster.router.port, clients=6) as load:
             time.sleep(SECONDS * 2)
-            wait_until(lambda: load.broken or struck() > LEAST_FAULTS and all(struck(action) > 10 for action in ("drop", "double", "stall", "fail")),
+            wait_until(lambda: load.broken or injected() > LEAST_FAULTS and all(injected(action) > 10 for action in ("drop", "double", "stall", "fail")),
                        "enough faults of every kind", 90)
         self.cluster.arm()
         self.check_load(load, lambda stream: stream.error is not None)  # lost four times: told so, and nothing wrong before
         self.assertLess(len(load.failed()), len(load.streams) / 20)
         self.settle()
-        strikes = self.count_strikes()
-        print(f"{self.id()}: {sum(strikes.values())} faults, {len(load.streams)} streams, {len(load.failed())} failed", flush=True)
+        faults = self.count_faults()
+        print(f"{self.id()}: {sum(faults.values())} faults, {len(load.streams)} streams, {len(load.failed())} failed", flush=True)
 
 
 class HostCluster(Cluster):

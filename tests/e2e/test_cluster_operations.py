@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What an operator does with a running cluster: changes its policies, looks at it, watches its screen."""
 import errno
 import json
@@ -84,7 +85,7 @@ class ChangedPolicies(unittest.TestCase):
         self.assertRegex(text, r"^registry up\nqueue    up\n\nworker .*role.*pages free")
         self.assertRegex(text, r"\ndecode-0 +decode +cub-1m +ready +127\.0\.0\.1:\d+ +0 +0 ")
         cluster.nats.kill()
-        text = self.look(cluster, wait=1).out
+        text = self.look(cluster, wait=5).out
         self.assertRegex(text, r"^registry up\nqueue    down: \S.*\n")
 
     def look(self, cluster, *flags, wait=30):
@@ -221,6 +222,25 @@ class Up(unittest.TestCase):
                     wait_until(lambda: re.search(f'"{service}_down".*127.0.0.1:{nowhere}', node.output()), f"the {service} to be missed")
             finally:
                 node.kill()
+
+    def test_processes_have_the_programs_name_and_the_secret_goes_with_them(self):
+        at = self.command.index("--logs")
+        command = self.command[:at] + self.command[at + 2:]
+        with open(f"{self.folder}/up.log", "w+b") as out:
+            process = subprocess.Popen([PROGRAM, *map(str, command)], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            text = pathlib.Path(out.name).read_text
+            try:
+                wait_until(lambda: "cluster status --cluster" in text(), "the cluster to be ready")
+                for pid in re.findall(r"started, process (\d+)$", text(), re.M):
+                    self.assertEqual(pathlib.Path(f"/proc/{pid}/comm").read_text().strip(), pathlib.Path(PROGRAM).name[:15])
+                secret = pathlib.Path(re.search(r"--secret-file (\S+)", text())[1])
+                self.assertTrue(secret.exists())
+                shown = run(*re.search(r"cheetah (cluster status .*)", text())[1].split())
+                self.assertEqual(shown.returncode, 0, shown.err)
+            finally:
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(PATIENCE), 0, text())
+        self.assertFalse(secret.parent.exists())
 
     def test_without_a_terminal_there_are_plain_lines(self):
         with open(f"{self.folder}/up.log", "w+b") as out:

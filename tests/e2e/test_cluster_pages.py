@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Workers that keep their pages differently, and one trace of a request across all who worked for it."""
 import time
 import unittest

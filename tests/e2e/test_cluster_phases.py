@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Every role of a cluster killed, stopped and failing in every phase of a request, exactly there: failpoints
 (src/cluster/node/failpoints.h) stop the node that gets to a phase, then the fault happens, then the node goes on.
 Every stream is compared with an undisturbed server, token by token."""
@@ -60,12 +61,12 @@ class Phases(ClusterCase):
 
     def server_of_request(self):
         """The decode worker that the request went to last."""
-        marked = {node: node.struck()["receive.Generate", "stall"] - self.marks[node.name] for node in self.cluster.of("decode")}
+        marked = {node: node.injected()["receive.Generate", "stall"] - self.marks[node.name] for node in self.cluster.of("decode")}
         return max(marked, key=marked.get)
 
     def arm(self, **places):
         """Besides, decode workers write down which requests they get."""
-        self.marks = {node.name: node.struck()["receive.Generate", "stall"] for node in self.cluster.of("decode")}
+        self.marks = {node.name: node.injected()["receive.Generate", "stall"] for node in self.cluster.of("decode")}
         faults = {role: [f"{place}={action},hit={hit}" for place, action, hit in wanted] for role, wanted in places.items()}
         faults["decode"] = ["receive.Generate=stall:0ms,times=9", *faults.get("decode", ())]
         self.cluster.arm(**faults)
@@ -173,7 +174,7 @@ class Phases(ClusterCase):
                 node.signal(signal.SIGCONT)
 
     def stops(self):
-        return collections.Counter(place for node in self.cluster.nodes.values() for (place, action), number in node.struck().items()
+        return collections.Counter(place for node in self.cluster.nodes.values() for (place, action), number in node.injected().items()
                                    for _ in range(number) if action == "stop")
 
     def tearDown(self):
@@ -186,11 +187,11 @@ class Phases(ClusterCase):
         for place, role in FAILURES.items():
             with self.subTest(place):
                 for _ in range(20):
-                    before = sum(node.struck()[place, "fail"] for node in self.cluster.of(role))
+                    before = sum(node.injected()[place, "fail"] for node in self.cluster.of(role))
                     self.arm(**{role: [(place, "fail", 1)]})
                     ask = Ask(self, next(self.numbers))
                     self.check(ask)
-                    if sum(node.struck()[place, "fail"] for node in self.cluster.of(role)) > before:
+                    if sum(node.injected()[place, "fail"] for node in self.cluster.of(role)) > before:
                         break
                     time.sleep(0.5)
                 else:
@@ -203,10 +204,10 @@ class Phases(ClusterCase):
             with self.subTest(role):
                 ask, stands = self.reach("decoding", [("told.DrainRequested", "stop", 1)])
                 victim = stands if role == "decode" else self.cluster.of("prefill")[0]
-                before = victim.struck()["told.DrainRequested", "stop"]
+                before = victim.injected()["told.DrainRequested", "stop"]
                 victim.signal(signal.SIGTERM)
                 stands.signal(signal.SIGCONT)
-                wait_until(lambda: victim.struck()["told.DrainRequested", "stop"] > before, "the worker to begin to drain")
+                wait_until(lambda: victim.injected()["told.DrainRequested", "stop"] > before, "the worker to begin to drain")
                 victim.kill()
                 self.check(ask)
                 victim.start()

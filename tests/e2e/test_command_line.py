@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Help, version, usage mistakes, broken pipes, signals: what holds for every command."""
+import json
 import os
 import re
 import signal
@@ -122,6 +124,54 @@ class Streams(ProgramTest):
     def test_works_without_term_and_in_any_locale(self):
         env = {"PATH": os.environ["PATH"], "LC_ALL": "en_US.ISO-8859-1"}
         self.assertRegex(self.ok("tokenize", stdin="Zoë", env=env), r"^\d")
+
+
+class Results(ProgramTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.old = f"{folder.name}/r.json"
+        self.folder = folder.name
+        with open(self.old, "w", encoding="utf-8") as file:
+            file.write("old")
+
+    def read(self, path):
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
+    def test_a_command_that_fails_leaves_the_old_result(self):
+        for args in (("bench", "engine", "-m", "/no/model", "--json"), ("bench", "serve", "--url", "127.0.0.1:1", "--rate", "1", "--json"),
+                     ("bench", "serve", "--url", "127.0.0.1:1", "--rate", "1", "--html"),
+                     ("bench", "engine", "--scenario", "streams", "-m", "/no/model", "--json")):
+            self.fails(1, *args, self.old)
+            self.assertEqual(self.read(self.old), "old", args)
+            self.assertEqual(os.listdir(self.folder), ["r.json"], args)
+
+    def test_a_path_that_cannot_be_written_costs_no_measurement(self):
+        start = time.monotonic()
+        self.fails(1, "bench", "engine", "-m", "random:llama-8b", "--json", f"{self.folder}/no/r.json", mentions=["no/r.json"])
+        self.assertLess(time.monotonic() - start, 20)
+
+    def test_ctrl_c_keeps_the_experiments_that_were_run(self):
+        history = f"{self.folder}/lab.sqlite"
+        process = subprocess.Popen([PROGRAM, "lab", "run", "cpu/*", "--quick", "--json", self.old, "--history", history],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=250)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertIn(b"interrupted", err)
+        self.assertGreaterEqual(len(json.loads(self.read(self.old))["experiments"]), 1, first + out)
+        self.assertIn("cpu/", self.ok("lab", "show", "--history", history))
+
+    def test_reading_a_history_makes_none(self):
+        path = f"{self.folder}/deep/lab.sqlite"
+        for args in (("lab", "show"), ("lab", "history"), ("lab", "report", "-o", f"{self.folder}/page.html")):
+            self.fails(1, *args, "--history", path, mentions=["no run is kept yet"])
+        self.assertFalse(os.path.exists(f"{self.folder}/deep"))
+        env = {key: value for key, value in os.environ.items() if key not in ("HOME", "XDG_DATA_HOME")}
+        self.fails(2, "lab", "history", env=env, cwd=self.folder, mentions=["--history", "HOME"])
+        self.assertEqual(os.listdir(self.folder), ["r.json"])
 
 
 class Interrupts(ProgramTest):

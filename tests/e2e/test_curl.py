@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The API as a person with curl sees it."""
 import json
 import shutil

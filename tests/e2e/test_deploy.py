@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """deploy/: every file can be read, says what it must, and names only metrics and settings that exist."""
 import configparser
 import json
@@ -50,6 +51,37 @@ def metrics_of_a_server():
     for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
         names |= {name + part for part in ("_bucket", "_sum", "_count")} if kind == "histogram" else {name}
     return names
+
+
+class Package(unittest.TestCase):
+    """What the package, the units, the image and the manifests say about each other."""
+    version = re.search(r"project\(cheetah VERSION (\S+)", (SOURCE / "CMakeLists.txt").read_text())[1]
+
+    def test_every_file_names_the_version_of_the_program(self):
+        containerfile = (SOURCE / "Containerfile").read_text()
+        self.assertEqual({self.version, f"{self.version}-cuda"}, set(re.findall(r"-t cheetah:(\S+)", containerfile)))
+        kustomization = (DEPLOY / "kubernetes" / "kustomization.yaml").read_text()
+        self.assertEqual(f"{self.version}-cuda", re.search(r"newTag: (\S+)", kustomization)[1])
+        self.assertEqual(self.version, re.search(r"^## \[([\d.]+)\]", (SOURCE / "CHANGELOG.md").read_text(), re.MULTILINE)[1])
+
+    def test_the_package_creates_the_user_of_the_unit_and_installs_what_it_starts(self):
+        unit = (DEPLOY / "systemd" / "cheetah@.service").read_text()
+        user = re.search(r"^User=(\S+)$", unit, re.MULTILINE)[1]
+        postinst = (DEPLOY / "debian" / "postinst").read_text()
+        self.assertRegex(postinst, rf"adduser --system --group .* {user} ")
+        self.assertIn("install -d -m 750 -o root -g cheetah /etc/cheetah", postinst)
+        install = (SOURCE / "cmake" / "Install.cmake").read_text()
+        self.assertIn("set(CPACK_PACKAGING_INSTALL_PREFIX /usr)", install)
+        self.assertIn("ExecStart=/usr/bin/cheetah ", unit)
+
+    def test_the_image_runs_the_program_as_the_user_of_the_manifests(self):
+        containerfile = (SOURCE / "Containerfile").read_text()
+        self.assertIn('ENTRYPOINT ["/usr/bin/cheetah"]', containerfile)
+        users = set(re.findall(r"^USER (\d+)$", containerfile, re.MULTILINE))
+        for role in ROLES:
+            text = (DEPLOY / "kubernetes" / f"{role}.yaml").read_text()
+            self.assertEqual(users, set(re.findall(r"runAsUser: (\d+)", text)), role)
+            self.assertIn("image: cheetah\n", text)
 
 
 @unittest.skipIf(yaml is None, "python3-yaml is not installed here")

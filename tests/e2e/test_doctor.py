@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """cheetah doctor on this machine, on captured trees, on hostile ones, and on what other tools wrote."""
+import gzip
 import http.server
 import json
 import os
@@ -16,8 +18,8 @@ from program import SOURCE, ProgramTest, run
 TREES = SOURCE / "tests" / "doctor"
 SERVER = ["--purpose", "train", "--multi-node", "--pid", "4242", "--data", "/data", "--checkpoints", "/ckpt",
           "--config", "etc/job.yaml"]
-FAULTS = ["GPU-09", "GPU-05", "CTR-05", "HST-01", "GPU-12", "JOB-02", "JOB-03", "HST-24", "HST-37", "GPU-15",
-          "CTR-08", "CFG-01", "HST-08", "HST-14", "NET-05", "HST-04", "STO-02", "STO-01", "CTR-25", "GPU-03"]
+FAULTS = ["GPU-09", "GPU-05", "CTR-05", "GPU-12", "JOB-02", "JOB-03", "HST-24", "HST-37", "GPU-15",
+          "CTR-08", "CFG-01", "HST-08", "HST-14", "NET-05", "HST-01", "HST-04", "STO-02", "STO-01", "CTR-25", "GPU-03"]
 
 
 def expanded(path, text, depth=1):
@@ -99,7 +101,7 @@ class Machine(ProgramTest):
 
     def test_forms_of_output(self):
         self.assertIn("goodput at risk", self.ok("doctor"))
-        self.assertIn("| Status | Check |", self.ok("doctor", "--markdown"))
+        self.assertIn("| Status | Found |", self.ok("doctor", "--markdown"))
         sarif = self.ok_json("doctor", "--sarif")
         self.assertEqual(sarif["version"], "2.1.0")
         self.assertIn("HST-01", self.ok("doctor", "--only", "HST-01", "-v"))
@@ -154,8 +156,48 @@ class Server(ProgramTest):
             file.flush()
             self.assertEqual(subprocess.run(["sh", "-n", file.name], check=False).returncode, 0)
             self.assertEqual(subprocess.run(["sh", file.name], check=False, stderr=subprocess.DEVNULL).returncode, 2)
-        self.assertIn("swapoff -a", plan)
-        self.assertIn("mtu 1500", plan)
+        self.assertIn("run swapoff /dev/nvme8n1p3", plan)
+        self.assertIn("put '9000' '1500' '9000", plan)
+
+    def test_fixes_are_applied_and_undone_to_the_byte(self):
+        def contents(folder):
+            return {str(p.relative_to(folder)): p.read_bytes() for p in pathlib.Path(folder).rglob("*")
+                    if p.is_file() and not p.is_symlink() and "var" not in p.parts}
+
+        with tempfile.TemporaryDirectory() as folder:
+            root = f"{folder}/root"
+            write_tree(root, "server.tree")
+            write_tree(root, "faults.tree")
+            before = contents(root)
+            self.fails(2, "doctor", "--root", root, *SERVER, "--fix", mentions=["--yes"])
+            self.fails(2, "doctor", "--root", root, *SERVER, "--yes", mentions=["--fix"])
+            only = ["--only", "HST-04,HST-08,NET-05,STO-01,STO-02"]
+            out = self.ok("doctor", "--root", root, *SERVER, *only, "--fix", "--lasting", "--yes")
+            self.assertIn("0 failed", out)
+            self.assertEqual(pathlib.Path(root, "sys/class/net/rail1/mtu").read_text(), "9000\n")
+            self.assertTrue(pathlib.Path(root, "etc/udev/rules.d/90-cheetah-STO-01.rules").exists())
+            report = self.ok_json("doctor", "--root", root, *SERVER, *only, "--json")
+            self.assertEqual(troubles(report), [])
+            self.assertIn("0 failed", self.ok("doctor", "--root", root, "--undo", "--yes"))
+            self.assertEqual(contents(root), before)
+            self.assertIn("empty", self.ok("doctor", "--root", root, "--undo", "--yes"))
+
+    def test_a_sites_profile_and_a_history(self):
+        with tempfile.TemporaryDirectory() as folder:
+            site, history = f"{folder}/site.yaml", f"{folder}/history.db"
+            pathlib.Path(site).write_text(self.ok("doctor", "baseline", "--root", self.good, *SERVER))
+            only = ["--only", "SITE-01,SITE-02", "--json"]
+            self.assertEqual(troubles(self.ok_json("doctor", "--root", self.good, *SERVER, "--expect", site, *only)), [])
+            bad = self.ok_json("doctor", "--root", self.bad, *SERVER, "--expect", site, *only)
+            self.assertEqual(troubles(bad), ["SITE-01"])
+            self.assertIn("580.82.07 instead of", bad["findings"][0]["found"])
+            watch = ["doctor", "watch", "--root", self.bad, *SERVER, "--history", history]
+            out = self.ok(*watch, "--count", "2", "--interval", "0.1")
+            self.assertEqual(out.count("came HST-01"), 1)
+            self.assertIn("no error counter", self.ok(*watch, "--rates"))
+            self.ok("doctor", "--root", self.bad, *SERVER, "--history", history, "--only", "SITE-02")
+            self.fails(1, "doctor", "--history", f"{folder}/none.db", mentions=["none.db"])
+            self.fails(1, "doctor", "--expect", history, mentions=["history.db"])
 
     def test_hosts_that_differ(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -190,6 +232,18 @@ class Hostile(ProgramTest):
             done = run("doctor", "--root", folder, *SERVER, "-v", timeout=60)
             self.assertEqual(done.returncode, 0, done.err)
             self.assertNotIn("\x1b[31m", done.out)
+
+    def test_no_control_character_of_a_host_is_printed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write_tree(folder, "server.tree")
+            log = pathlib.Path(folder, "cheetah/dmesg")
+            log.parent.mkdir(exist_ok=True)
+            log.write_bytes(b"[ 9.0] NVRM: Xid (PCI:0000:13:00): 79, \x1b]0;title\x07 \x9b31m \xc2\x9b31m fallen\n")
+            pathlib.Path(folder, "proc/sys/kernel/osrelease").write_bytes(b"6.8\x1b[31m\x07\n")
+            for form in ([], ["-v"], ["--json"], ["--markdown"], ["--sarif"]):
+                out = run("doctor", "--root", folder, *SERVER, *form).out
+                self.assertIn("Xid 79", out)
+                self.assertFalse(any(ord(c) < 32 and c != "\n" or 0x7f <= ord(c) < 0xa0 for c in out), form)
 
     def test_files_that_are_no_pods_engines_or_profiles(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -247,6 +301,18 @@ class Inputs(ProgramTest):
             server.server_close()
         self.fails(1, "doctor", "engine", "http://127.0.0.1:1/metrics", mentions=["127.0.0.1:1"])
 
+    def test_a_packed_trace_of_two_gpus(self):
+        events = [{"ph": "X", "cat": "kernel", "name": "nvjet_bf16", "ts": i * 10, "dur": 10, "args": {"device": 0}}
+                  for i in range(50)]
+        events.append({"ph": "X", "cat": "kernel", "name": "nvjet_bf16", "ts": 0, "dur": 10, "args": {"device": 1}})
+        path = pathlib.Path(self.folder.name, "trace.json.gz")
+        path.write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
+        report = self.ok_json("doctor", "profile", path, "--json")
+        self.assertEqual(troubles(report)[0], "PRF-01")
+        self.assertIn("GPU 1", report["findings"][0]["found"])
+        path.write_bytes(path.read_bytes()[:40])
+        self.fails(1, "doctor", "profile", path, mentions=["gzip"])
+
     def test_counters_and_logs(self):
         for name in ("counters.csv", "run.log"):
             report = self.ok_json("doctor", "profile", f"{self.folder.name}/{name}", "--json")
@@ -272,6 +338,16 @@ class Others(ProgramTest):
             self.assertIn("done by Ada", out)
             self.assertIn("done by Ada", self.ok("doctor", "checklist", cwd=folder))
             self.fails(1, "doctor", "checklist", "--answer", "Z99", "done", "--by", "Ada", cwd=folder, mentions=["Z99"])
+
+    def test_active_tests_say_what_is_missing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            report = self.ok_json("doctor", "test", "--seconds", "1", "--folder", folder, "--history", f"{folder}/h.db", "--json",
+                                  timeout=180)
+            again = self.ok_json("doctor", "test", "--seconds", "1", "--folder", folder, "--history", f"{folder}/h.db", "--json",
+                                 timeout=180)
+        self.assertIn("ACT-01", [f["id"] for f in report["findings"]])
+        before = {f["id"]: f["status"] for f in again["findings"]}
+        self.assertNotEqual(before["ACT-07"], "n/a")
 
     def test_measure_is_short_and_leaves_nothing_behind(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """cheetah lab: every CPU variant is right, results go to JSON, history and page, and runs are compared. No times are judged."""
 import copy
 import json

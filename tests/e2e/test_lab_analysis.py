@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The lab's calculators as a person uses them."""
 import json
 import pathlib
@@ -77,7 +78,7 @@ class LabAnalysis(ProgramTest):
         self.assertAlmostEqual(found["headroom"], 4 / 3, 6)
         self.ok("lab", "roofline", "--roofs", roofs, "--point", point, "--svg", self.folder / "plot.svg")
         self.assertIn("<svg", (self.folder / "plot.svg").read_text())
-        self.assertIn("nobody measured", self.ok("lab", "roofline", "--card", "h200"))
+        self.assertIn("these were not measured", self.ok("lab", "roofline", "--card", "h200"))
         self.fails(2, "lab", "roofline", "--history", self.folder / "none", mentions=["--roofs"])
         self.fails(1, "lab", "roofline", "7", "--history", self.folder / "none", mentions=["no run"])
         self.fails(2, "lab", "roofline", "--card", "h200", "--point", "bytes=1", mentions=["flops"])

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """render: templates of models and of the input itself."""
 import json
 import tempfile

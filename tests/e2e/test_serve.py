@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """cheetah serve as a person runs it: start, settings, signals, TLS, traces."""
 import http.client
 import http.server
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -26,6 +28,7 @@ class Start(ProgramTest):
             text = server.output().decode()
             for part in ("port open", "model read", "warmed up", "key and value cache", "ready after", "curl http"):
                 self.assertIn(part, text)
+            self.assertLess(text.index("key and value cache"), text.index("model read"), "the budget comes first")
             status, answer = server.json("POST", "/v1/completions", {"model": "cub-1m", **STORY})
             self.assertEqual(status, 200, answer)
             self.assertEqual(answer["usage"]["completion_tokens"], 12)
@@ -41,6 +44,30 @@ class Start(ProgramTest):
             self.assertEqual(ids, ["mine", "gpt-4o"])
             self.assertEqual(server.json("POST", "/v1/completions", {"model": "gpt-4o", **STORY})[0], 200)
             self.assertEqual(server.json("POST", "/v1/completions", {"model": "other", **STORY})[0], 404)
+
+    def test_a_model_of_the_hub_has_its_name_there(self):
+        with tempfile.TemporaryDirectory() as home:
+            repository = os.path.join(home, "hub", "models--acme--cub")
+            os.makedirs(os.path.join(repository, "refs"))
+            with open(os.path.join(repository, "refs", "main"), "w") as ref:
+                ref.write("abc123")
+            shutil.copytree(MODELS / "cub-1m", os.path.join(repository, "snapshots", "abc123"))
+            with open(os.path.join(repository, "snapshots", "abc123", "generation_config.json"), "w") as file:
+                json.dump({"temperature": 0.001, "top_k": 1, "eos_token_id": 0}, file)
+            env = {"HF_HOME": home}
+            with Server("acme/cub@abc123", "--kv-memory", "8MiB", environment=env) as server:
+                self.assertIn("acme/cub at http", server.output().decode())
+                ids = [model["id"] for model in server.json("GET", "/v1/models")[1]["data"]]
+                self.assertEqual(ids, ["acme/cub", "acme/cub@abc123"])
+                ask = {"model": "acme/cub", "prompt": "Once upon a time", "max_tokens": 12}
+                answers = [server.json("POST", "/v1/completions", ask) for _ in range(3)]
+                self.assertEqual({status for status, _ in answers}, {200}, answers)
+                # generation_config.json says top_k 1: without it three answers would differ.
+                self.assertEqual(len({answer["choices"][0]["text"] for _, answer in answers}), 1)
+            with Server("acme/cub", "--generation-config", "none", "--kv-memory", "8MiB", environment=env) as server:
+                ask = {"model": "acme/cub", "prompt": "Once upon a time", "max_tokens": 12}
+                texts = {server.json("POST", "/v1/completions", ask)[1]["choices"][0]["text"] for _ in range(4)}
+                self.assertGreater(len(texts), 1)
 
     def test_a_port_in_use_is_one_sentence(self):
         with socket.socket() as taken:

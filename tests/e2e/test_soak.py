@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """A short version of scripts/soak.py: hundreds of clients that misbehave, and nothing left behind."""
 import sys
 import unittest

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """tokenize: every option, over folders, tokenizer.json and GGUF."""
 import json
 import unittest

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """screenshot.py CHEETAH FOLDER: draws the report of run.json in headless Chromium, from a file and without a network,
 and looks for the plots' colours in the picture. Exit 77 (skipped) without Chromium."""
 import pathlib

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // node compare.mjs --cheetah BINARY --modules NODE_MODULES [--count N]
 // Encodes and decodes the same strings with `cheetah tokenize` and with the native library; exit 1 on a difference.
 import { spawnSync } from "node:child_process";

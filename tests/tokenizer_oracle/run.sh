@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # run.sh CHEETAH FOLDER: installs the oracle and the vocabularies into FOLDER once, then compares.
 # Exit 77 (skipped) without node, npm or the registry; 1 on a difference.
 here=$(cd "$(dirname "$0")" && pwd)

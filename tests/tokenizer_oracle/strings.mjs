@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Test strings: the same on every run, from a seeded generator, snippets of many scripts and files of this repository.
 import { readFileSync } from "node:fs";
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // For tests of single transitions: a core, a clock that moves when told to, and what the core said last.
 #include <gtest/gtest.h>
@@ -24,15 +25,15 @@ inline WorkerDescriptor ready_worker(WorkerId id, Role role, uint64_t epoch = 1)
   worker.state = WorkerState::kReady;
   worker.epoch = epoch;
   worker.kv = {.model = "m",
-               .dtype = "F16",
-               .order = "keys_by_dimension",
-               .page_tokens = 16,
-               .num_layers = 2,
-               .num_kv_heads = 2,
-               .key_dim = 8,
-               .value_dim = 8,
-               .windows = {0},
-               .page_bytes = int64_t{16} * 2 * 2 * 16 * 2};
+      .dtype = "F16",
+      .order = "keys_by_dimension",
+      .page_tokens = 16,
+      .num_layers = 2,
+      .num_kv_heads = 2,
+      .key_dim = 8,
+      .value_dim = 8,
+      .windows = {0},
+      .page_bytes = int64_t{16} * 2 * 2 * 16 * 2};
   return worker;
 }
 

@@ -1,50 +1,25 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/core/ports.h"
 
 #include <array>
 
+#include "base/hash.h"
+
 namespace cheetah::cluster {
 
 const char* counter_name(Counter counter) {
-  static constexpr std::array<const char*, static_cast<size_t>(Counter::kCount)> kNames = {
-      "requests",
-      "requests_rejected",
-      "requests_degraded",
-      "requests_other_model",
-      "migrations",
-      "migration_limit",
-      "workers_lost",
-      "stale_dropped",
-      "duplicates_dropped",
-      "probes",
-      "races",
-      "races_won_by_second",
-      "unavailable",
-      "deadlines",
-      "remote_prefills",
-      "local_prefills",
-      "fallbacks",
-      "no_space",
-      "breaker_opened",
-      "jobs_pushed",
-      "jobs_direct",
-      "jobs_claimed",
-      "jobs_refused",
-      "slabs_imported",
-      "slabs_refused",
-      "quarantined",
-      "orphans_cancelled",
-      "handed_over",
-      "flips",
-      "flips_refused"};
+  static constexpr std::array<const char*, static_cast<size_t>(Counter::kCount)> kNames = {"requests",
+      "requests_rejected", "requests_degraded", "requests_other_model", "migrations", "migration_limit",
+      "workers_lost", "stale_dropped", "duplicates_dropped", "probes", "races", "races_won_by_second",
+      "unavailable", "deadlines", "remote_prefills", "local_prefills", "fallbacks", "no_space",
+      "breaker_opened", "jobs_pushed", "jobs_direct", "jobs_claimed", "jobs_refused", "slabs_imported",
+      "slabs_refused", "quarantined", "orphans_cancelled", "handed_over", "flips", "flips_refused"};
   return kNames[static_cast<size_t>(counter)];
 }
 
-// The finaliser of splitmix64: neighbouring counters land far apart.
+// Neighbouring counters land far apart.
 RequestUid make_uid(WorkerId router, uint64_t counter) {
-  uint64_t bits = static_cast<uint64_t>(router) + 0x9e3779b97f4a7c15u * (counter + 1);
-  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
-  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
-  return RequestUid{bits ^ (bits >> 31)};
+  return RequestUid{split_mix64(static_cast<uint64_t>(router), counter)};
 }
 
 Audience audience(const Message& message) {

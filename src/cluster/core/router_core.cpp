@@ -1,84 +1,102 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/core/router_core.h"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "base/error.h"
 #include "base/format.h"
-#include "cluster/core/router_state.h"
+#include "cluster/core/overloaded.h"
+#include "cluster/core/routed_requests.h"
+#include "cluster/core/router_step.h"
+#include "cluster/core/router_workers.h"
 
 namespace cheetah::cluster {
+
+// The machines of a router: the workers it knows, and the requests it has at them.
+struct RouterCore::State {
+  State(const RouterConfig& settings, Routing& policy)
+      : config(settings), routing(policy), workers(config, policy), requests(config, policy, workers) {}
+
+  void take(RouterInput& input, RouterStep& step);
+  void hear(WorkerId from, Message& message, RouterStep& step);
+  void bury_lost(RouterStep& step);
+
+  const RouterConfig config;
+  Routing& routing;
+  RouterWorkers workers;
+  RoutedRequests requests;
+};
 
 RouterCore::RouterCore(const RouterConfig& config, Routing& routing)
     : state_(std::make_unique<State>(config, routing)) {}
 RouterCore::~RouterCore() = default;
 
 void RouterCore::handle(RouterInput input, Time now, std::vector<RouterOutput>& outputs) {
-  state_->now = now;
-  state_->out = &outputs;
-  std::visit([&](auto& what) { state_->on(what); }, input);
-  state_->run_timers();
-  state_->out = nullptr;
+  RouterStep step(now, outputs);
+  if (state_->workers.notice_standstill(now)) state_->requests.stood_still(now);
+  state_->take(input, step);
+  state_->bury_lost(step);
+  if (step.workers_changed) state_->requests.place_waiting(step);
+  state_->workers.look_for_silent(step);
+  state_->bury_lost(step);
+  state_->requests.run_timers(step);
+}
+
+void RouterCore::State::take(RouterInput& input, RouterStep& step) {
+  std::visit(Overloaded{[&](PeerMessage& in) {
+                          workers.heard(in.from, step.now);
+                          hear(in.from, in.message, step);
+                          workers.tell_if_ready(in.from);
+                        },
+                 [&](const PeerUp& in) { workers.up(in.peer, step); },
+                 [&](const PeerDown& in) { workers.down(in.peer, step); },
+                 [&](const RegistrySnapshot& in) { workers.registry_has(in.workers, step); },
+                 [&](const RegistryPut& in) { workers.registry_has(in.worker, step); },
+                 [&](const RegistryGone& in) { workers.registry_lost(in.worker); },
+                 [](const Tick&) {},  // every input looks at the timers
+                 [&](ClientRequest& in) { requests.add(in, step); },
+                 [&](const ClientCancel& in) { requests.cancel(in.uid, step); },
+                 [&](const ClientPause& in) { requests.pause(in, step); },
+                 [&](const QueueDepth& in) { requests.queue_is(in.jobs); }},
+      input);
+}
+
+void RouterCore::State::hear(WorkerId from, Message& message, RouterStep& step) {
+  std::visit(Overloaded{[&](const Hello& said) { workers.hear(from, said, step); },
+                 [&](const Heartbeat& said) { workers.hear(from, said, step); },
+                 [&](const KvEvents& said) { routing.learn(from, said); },
+                 [&](Tokens& said) { requests.hear(from, said, step); },
+                 [&](const GaveUp& said) { requests.hear(from, said, step); },
+                 [&](const ProbeAnswer& said) { requests.hear(from, said, step); },
+                 [](const auto&) {}},  // for workers
+      message);
+}
+
+void RouterCore::State::bury_lost(RouterStep& step) {
+  for (const RouterStep::LostWorker& lost : std::exchange(step.lost, {})) {
+    requests.worker_lost(lost.id, lost.why, step);
+    workers.forget_if_gone(lost.id);
+  }
 }
 
 Time RouterCore::next_wake() const {
-  Time wake = state_->timers.empty() ? Time::max() : state_->timers.begin()->first;
-  for (const auto& [id, worker] : state_->workers)
-    if (worker.linked && worker.described &&
-        !worker.silent)  // a look now and then tells a silent worker from a router that slept
-      wake = std::min(wake, state_->last_look + state_->config.heartbeat_limit / 4);
-  return wake;
+  return std::min(state_->requests.next_wake(), state_->workers.next_look());
 }
 
-void RouterCore::State::say(WorkerId to, Message message) {
-  out->emplace_back(std::in_place_type<SendMessage>, SendMessage{to, std::move(message)});
-}
-void RouterCore::State::count(Counter counter) {
-  out->emplace_back(std::in_place_type<Count>, Count{counter, 1});
-}
-void RouterCore::State::log(RequestKey key, std::string what, std::string why) {
-  out->emplace_back(std::in_place_type<LogDecision>, LogDecision{key, std::move(what), std::move(why)});
-}
-void RouterCore::State::emit(RequestUid uid, GenerationEvent event, std::optional<Emit::Summary> summary) {
-  out->emplace_back(std::in_place_type<Emit>, Emit{uid, std::move(event), std::move(summary)});
-}
-
-const KnownWorkers& RouterCore::workers() const { return state_->workers; }
-int64_t RouterCore::num_requests() const { return static_cast<int64_t>(state_->requests.size()); }
-void RouterCore::plant(const PlantedBugs& bugs) { state_->planted = bugs; }
+const KnownWorkers& RouterCore::workers() const { return state_->workers.all(); }
+int64_t RouterCore::num_requests() const { return state_->requests.size(); }
 
 std::string RouterCore::describe() const {
   std::string text;
-  for (const auto& [id, worker] : state_->workers)
+  for (const auto& [id, worker] : state_->workers.all())
     text += format("worker {:016x} {} linked={} silent={} left={} state={} in_flight={}\n",
-                   static_cast<uint64_t>(id), worker.descriptor.name, worker.linked, worker.silent,
-                   worker.left, static_cast<int>(worker.descriptor.state), worker.in_flight);
-  for (const auto& [uid, request] : state_->requests) {
-    text += format("request {:016x} attempts={} failures={}", static_cast<uint64_t>(uid), request->attempts,
-                   request->failures);
-    for (const Leg& leg : request->legs)
-      text += format(" leg {}@{:016x} next={} early={}", static_cast<uint32_t>(leg.attempt),
-                     static_cast<uint64_t>(leg.worker), leg.next_sequence, leg.early.size());
-    for (const ResumedChoice& choice : request->got)
-      text += format(" {}{}", choice.tokens.size(), choice.finished ? "." : "");
-    text += '\n';
-  }
-  return text;
+        static_cast<uint64_t>(id), worker.descriptor.name, worker.linked, worker.silent, worker.left,
+        static_cast<int>(worker.descriptor.state), worker.in_flight);
+  return text + state_->requests.describe();
 }
 
-void RouterCore::check_invariants() const {
-  std::map<WorkerId, int64_t> in_flight;
-  for (const auto& [uid, request] : state_->requests) {
-    const bool waits = state_->waiting.count(uid) > 0;
-    CHEETAH_ASSERT(waits == request->legs.empty(), "a request is with a worker or waits for one");
-    CHEETAH_ASSERT(waits == request->waiting_since.has_value(), "who waits knows since when");
-    CHEETAH_ASSERT(request->legs.size() <= 2, "at most two race");
-    CHEETAH_ASSERT(state_->timers.count({request->wake, uid}) == 1, "every request has a timer");
-    for (const Leg& leg : request->legs) in_flight[leg.worker] += request->client.request.best_of;
-  }
-  CHEETAH_ASSERT(state_->timers.size() == state_->requests.size(), "no timer without a request");
-  for (const auto& [id, worker] : state_->workers)
-    CHEETAH_ASSERT(worker.in_flight == in_flight[id], "what is in flight at a worker is counted");
-}
+void RouterCore::check_invariants() const { state_->requests.check_invariants(); }
 
 }  // namespace cheetah::cluster

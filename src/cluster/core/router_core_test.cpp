@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Single transitions of a router; the simulation has the long stories.
 #include "cluster/core/router_core.h"
 
@@ -5,56 +6,10 @@
 
 #include <functional>
 
-#include "cluster/core/core_probe.h"
+#include "cluster/core/router_probe.h"
 
 namespace cheetah::cluster {
 namespace {
-
-struct Router : CoreProbe<RouterCore, RouterInput, RouterOutput> {
-  explicit Router(LeastLoaded& policy, RouterConfig config = {}) : CoreProbe(with_self(config), policy) {}
-  static RouterConfig with_self(RouterConfig config) {
-    config.self = kRouterR;
-    return config;
-  }
-  void join(WorkerId id, Role role = Role::kDecode) {
-    tell(PeerUp{id});
-    hear(id, Hello{ready_worker(id, role)});
-  }
-  void ask(int n = 1, bool race = false, std::optional<Time> deadline = {}) {
-    ClientRequest client{.uid = kUid, .request = request_of(8, n), .race = race};
-    client.request.deadline = deadline;
-    tell(std::move(client));
-  }
-  void token(WorkerId from, uint32_t attempt, uint64_t sequence, int64_t index, GenerationEvent event) {
-    hear(from,
-         Tokens{
-             .key = key_of(attempt), .sequence = sequence, .first_index = index, .event = std::move(event)});
-  }
-  void beat(WorkerId from) { hear(from, Heartbeat{.role = Role::kDecode, .epoch = 1}); }
-  // As pass(), with workers that are heard of all the time.
-  void pass_with(std::initializer_list<WorkerId> alive, Duration time) {
-    std::vector<RouterOutput> all;
-    for (const Time until = now + time; now < until;) {
-      now += milliseconds(200);
-      for (const WorkerId id : alive) {
-        beat(id);
-        all.insert(all.end(), out.begin(), out.end());
-      }
-    }
-    out = std::move(all);
-  }
-  std::vector<int32_t> tokens() const {
-    std::vector<int32_t> ids;
-    for (const Emit& emit : wanted<Emit>())
-      for (const GeneratedToken& token : emit.event.tokens) ids.push_back(token.id);
-    return ids;
-  }
-  int ends() const {
-    int count = 0;
-    for (const Emit& emit : wanted<Emit>()) count += emit.event.done ? 1 : 0;
-    return count;
-  }
-};
 
 class RouterTransitions : public testing::Test {
  protected:
@@ -83,29 +38,29 @@ TEST_F(RouterTransitions, HoweverAWorkerIsLostTheRequestGoesOnElsewhereWithWhatT
   const std::pair<const char*, std::function<void(Router&)>> kWays[] = {
       {"its link breaks", [](Router& r) { r.tell(PeerDown{kDecodeA}); }},
       {"it gives up",
-       [](Router& r) {
-         r.hear(kDecodeA, GaveUp{key_of(1), GiveUpReason::kFailed, ""});
-       }},
+          [](Router& r) {
+            r.hear(kDecodeA, GaveUp{key_of(1), GiveUpReason::kFailed, ""});
+          }},
       {"it never heard of it",
-       [](Router& r) {
-         r.hear(kDecodeA, GaveUp{key_of(1), GiveUpReason::kUnknown, ""});
-       }},
+          [](Router& r) {
+            r.hear(kDecodeA, GaveUp{key_of(1), GiveUpReason::kUnknown, ""});
+          }},
       {"it drains",
-       [](Router& r) {
-         r.hear(kDecodeA, GaveUp{key_of(1), GiveUpReason::kDraining, ""});
-       }},
+          [](Router& r) {
+            r.hear(kDecodeA, GaveUp{key_of(1), GiveUpReason::kDraining, ""});
+          }},
       {"its engine fails", [](Router& r) { r.token(kDecodeA, 1, 2, 2, error_event(ErrorKind::kInternal)); }},
       {"it is silent", [](Router& r) { r.pass_with({kDecodeB}, seconds(4)); }},
       {"it does not answer",
-       [](Router& r) {
-         r.pass_with({kDecodeA, kDecodeB}, seconds(5));
-       }},
+          [](Router& r) {
+            r.pass_with({kDecodeA, kDecodeB}, seconds(5));
+          }},
       {"it is out of step", [](Router& r) { r.token(kDecodeA, 1, 2, 9, event_of({5})); }},
       {"it says that it sent more",
-       [](Router& r) {
-         r.hear(kDecodeA, ProbeAnswer{key_of(1), 3});
-         r.hear(kDecodeA, ProbeAnswer{key_of(1), 3});
-       }},
+          [](Router& r) {
+            r.hear(kDecodeA, ProbeAnswer{key_of(1), 3});
+            r.hear(kDecodeA, ProbeAnswer{key_of(1), 3});
+          }},
       {"a message is missing", [](Router& r) {
          r.token(kDecodeA, 1, 3, 3, event_of({14}));
          r.pass_with({kDecodeA, kDecodeB}, milliseconds(1200));
@@ -159,30 +114,30 @@ TEST_F(RouterTransitions, ACancelEndsTheRequestOnceInEveryState) {
   const std::pair<const char*, std::function<void(Router&)>> kStates[] = {
       {"without a worker", [](Router& r) { r.ask(); }},
       {"sent",
-       [](Router& r) {
-         r.join(kDecodeA);
-         r.ask();
-       }},
+          [](Router& r) {
+            r.join(kDecodeA);
+            r.ask();
+          }},
       {"streaming",
-       [](Router& r) {
-         r.join(kDecodeA);
-         r.ask();
-         r.token(kDecodeA, 1, 0, 0, event_of({11}));
-       }},
+          [](Router& r) {
+            r.join(kDecodeA);
+            r.ask();
+            r.token(kDecodeA, 1, 0, 0, event_of({11}));
+          }},
       {"one of two choices has ended",
-       [](Router& r) {
-         r.join(kDecodeA);
-         r.ask(2);
-         GenerationEvent end = event_of({11});
-         end.finish = FinishReason::kStop;
-         r.token(kDecodeA, 1, 0, 0, std::move(end));
-       }},
+          [](Router& r) {
+            r.join(kDecodeA);
+            r.ask(2);
+            GenerationEvent end = event_of({11});
+            end.finish = FinishReason::kStop;
+            r.token(kDecodeA, 1, 0, 0, std::move(end));
+          }},
       {"racing",
-       [](Router& r) {
-         r.join(kDecodeA);
-         r.join(kDecodeB);
-         r.ask(1, true);
-       }},
+          [](Router& r) {
+            r.join(kDecodeA);
+            r.join(kDecodeB);
+            r.ask(1, true);
+          }},
       {"lost and waiting again", [](Router& r) {
          r.join(kDecodeA);
          r.ask();

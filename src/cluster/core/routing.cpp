@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/core/routing.h"
 
 #include <algorithm>
@@ -43,9 +44,8 @@ Placement LeastLoaded::route(const RouteQuestion& question) {
   const bool elsewhere = prefill && placement.effective_tokens >= remote_from_tokens_;
   if (elsewhere) placement.prefill = PrefillPlace::kElsewhere;
   if (elsewhere) placement.prefill_hint = prefill;
-  placement.why =
-      format("least loaded of {} ({} choices), prompt of {} computed {}", candidates.size(),
-             candidates.front().load, placement.effective_tokens, elsewhere ? "elsewhere" : "there");
+  placement.why = format("least loaded of {} ({} choices), prompt of {} computed {}", candidates.size(),
+      candidates.front().load, placement.effective_tokens, elsewhere ? "elsewhere" : "there");
   return placement;
 }
 

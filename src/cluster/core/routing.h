@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Where the router asks what to do with a request. The answers are policy/'s; LeastLoaded is what a router
 // does without one.
@@ -7,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/core/ports.h"
+#include "cluster/core/router_ports.h"
 
 namespace cheetah::cluster {
 
@@ -19,10 +20,14 @@ struct KnownWorker {
   Time heard_at{};  // the last message of any kind
   bool linked = false;
   bool silent = false;      // linked, but not heard of for too long
-  bool described = false;   // it is known what it is: whoever only looks at the cluster never says
+  bool described = false;   // it is known what it is: an observer never says
   bool registered = false;  // the registry has it
-  bool left = false;        // the registry had it: it finishes what it has and gets nothing new
-  Time held_off_until{};    // failed lately
+  // What the worker says over its link wins over the registry, which anybody with access to it can write.
+  bool introduced = false;         // by its own Hello
+  bool own_word = false;           // role, state and epoch are the worker's own words
+  std::optional<Role> ready_as{};  // the role in which the policies know it to be ready
+  bool left = false;               // the registry had it: it finishes what it has and gets nothing new
+  Time held_off_until{};           // failed lately
   // Sent there by this router and not ended; what the heartbeat does not know yet.
   int64_t in_flight = 0, in_flight_tokens = 0;
 
@@ -44,7 +49,7 @@ struct RouteQuestion {
 };
 
 struct Placement {
-  std::optional<WorkerId> decode{};  // none: nobody can now
+  std::optional<WorkerId> decode{};  // none: no worker can now
   std::optional<WorkerId> second{};  // a race
   PrefillPlace prefill = PrefillPlace::kHere;
   std::optional<WorkerId> prefill_hint{};
@@ -72,9 +77,9 @@ struct Outcome {
   PrefillPlace prefill = PrefillPlace::kHere;
   int64_t effective_tokens = 0, generated = 0;
   Microseconds first_token{}, total{};
-  uint32_t attempts = 0;   // 0: nobody could take it
+  uint32_t attempts = 0;   // 0: no worker took it
   bool completed = false;  // by the worker, not by an error, a cancel or a deadline here
-  bool failed = false;  // for want of a worker that could do it; a cancel and a deadline say nothing of that
+  bool failed = false;     // workers that had it failed too often; lack of workers is not a failure of any
   bool fell_back = false;  // its prompt should have been computed elsewhere and could not
 };
 
@@ -84,17 +89,19 @@ class Routing {
   virtual Admission admit(const RouteQuestion& question) = 0;
   virtual Placement route(const RouteQuestion& question) = 0;
   virtual void observe(const Outcome& outcome, Time now) = 0;     // of every request that admit() accepted
+  virtual void worker_ready(const WorkerDescriptor& worker) = 0;  // it takes requests from now on
   virtual void forget(WorkerId worker) = 0;                       // it is gone
   virtual void learn(WorkerId from, const KvEvents& events) = 0;  // of its prefix cache
 };
 
-// Accepts all; least work in flight decodes; long prompts are prefilled elsewhere where somebody can.
+// Accepts all; least work in flight decodes; long prompts are prefilled elsewhere where a worker can.
 class LeastLoaded : public Routing {
  public:
   explicit LeastLoaded(int64_t remote_from_tokens = 256) : remote_from_tokens_(remote_from_tokens) {}
   Admission admit(const RouteQuestion& question) override;
   Placement route(const RouteQuestion& question) override;
   void observe(const Outcome&, Time) override {}
+  void worker_ready(const WorkerDescriptor&) override {}
   void forget(WorkerId) override {}
   void learn(WorkerId, const KvEvents&) override {}
 

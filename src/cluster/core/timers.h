@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // When to look at what again: one time for each key.
 #include <map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Single transitions of a decode worker.
 #include <gtest/gtest.h>
 
@@ -46,8 +47,7 @@ TEST(DecodeTransitions, AClaimIsAcceptedFromTheFirstWhoAsksForTheRightThingAndFr
     ReservationId reservation;
     bool accepted;
   };
-  const Case kCases[] = {
-      {"waiting for it", RequestState::kQueuedRemote, kPrefillP, 1, kReservation, true},
+  const Case kCases[] = {{"waiting for it", RequestState::kQueuedRemote, kPrefillP, 1, kReservation, true},
       {"the same worker once more", RequestState::kPrefilling, kPrefillP, 1, kReservation, true},
       {"once more while pages come", RequestState::kTransferring, kPrefillP, 1, kReservation, true},
       {"another worker, too late", RequestState::kPrefilling, kPrefillQ, 1, kReservation, false},
@@ -107,16 +107,16 @@ TEST(DecodeTransitions, SlabsAreImportedInTheirOrderWhateverOrderTheyComeIn) {
 TEST(DecodeTransitions, WhateverGoesWrongElsewhereThePromptIsComputedHere) {
   const std::pair<const char*, std::function<void(Worker&)>> kWays[] = {
       {"the worker fails",
-       [](Worker& w) {
-         w.hear(kPrefillP, PrefillFailed{key_of(1), kReservation, "no"});
-       }},
+          [](Worker& w) {
+            w.hear(kPrefillP, PrefillFailed{key_of(1), kReservation, "no"});
+          }},
       {"the worker stops", [](Worker& w) { w.hear(kPrefillP, WritesStopped{key_of(1)}); }},
       {"the worker is lost", [](Worker& w) { w.tell(PeerDown{kPrefillP}); }},
       {"nothing comes", [](Worker& w) { w.pass(seconds(4)); }},
       {"a slab is damaged", [](Worker& w) { w.imported(0, false); }},
       {"other pages come", [](Worker& w) {
          w.hear(kPrefillP,
-                SlabPosted{.key = key_of(1), .reservation = kReservation, .index = 1, .first_token = 7});
+             SlabPosted{.key = key_of(1), .reservation = kReservation, .index = 1, .first_token = 7});
        }}};
   for (const auto& [way, fail] : kWays) {
     Worker worker;
@@ -188,7 +188,7 @@ TEST(DecodeTransitions, AReservationIsFreedOnlyWhenItsWriterHasStopped) {
   ASSERT_EQ(told.sent<Cancel>().size(), 1u);
   EXPECT_EQ(told.sent<Cancel>()[0].first, kPrefillP);
   EXPECT_TRUE(told.wanted<FreeReservation>().empty());
-  EXPECT_EQ(told.core.books().quarantined, 1);
+  EXPECT_EQ(told.core.outstanding().quarantined, 1);
   told.hear(kPrefillQ, WritesStopped{key_of(1)});
   EXPECT_TRUE(told.wanted<FreeReservation>().empty()) << "said by another";
   told.hear(kPrefillP, WritesStopped{key_of(1)});
@@ -219,10 +219,10 @@ TEST(DecodeTransitions, AReservationIsNotFreedWhileItIsRead) {
 }
 
 // What is left open by a request that was cancelled, in whatever state, comes back.
-void close_books(Worker& worker) {
+void settle(Worker& worker) {
   worker.hear(kPrefillP, WritesStopped{key_of(1)});
   worker.tell(SpaceReserved{.key = key_of(1)});
-  if (worker.core.books().reservations > 0) worker.imported(0);
+  if (worker.core.outstanding().reservations > 0) worker.imported(0);
   GenerationEvent last = event_of({}, true);
   last.finish = FinishReason::kCancelled;
   worker.engine(std::move(last));
@@ -237,7 +237,7 @@ TEST(DecodeTransitions, ACancelInEveryStateLeavesNothingBehindAndNobodyIsToldAny
         << state_name(state);
     worker.engine(event_of({12}));
     EXPECT_TRUE(worker.sent<Tokens>().empty()) << state_name(state);
-    close_books(worker);
+    settle(worker);
     EXPECT_TRUE(worker.sent<Tokens>().empty()) << state_name(state);
     EXPECT_TRUE(worker.empty()) << state_name(state) << "\n" << worker.core.describe();
     worker.generate();
@@ -252,7 +252,7 @@ TEST(DecodeTransitions, ALostRouterInEveryStateLeavesNothingBehind) {
     worker.reach(state);
     worker.tell(PeerDown{kRouterR});
     EXPECT_EQ(worker.counted(Counter::kOrphansCancelled), 1) << state_name(state);
-    close_books(worker);
+    settle(worker);
     EXPECT_TRUE(worker.empty()) << state_name(state) << "\n" << worker.core.describe();
   }
 }

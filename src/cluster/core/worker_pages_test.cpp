@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Single steps of a worker: jobs for pages that are not like its own, traces, and routers that do not keep
 // up.
 #include <gtest/gtest.h>
@@ -14,15 +15,15 @@ constexpr const char* kTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920
 KvDescriptor pages(int32_t page_tokens, const char* dtype = "F16") {
   const int64_t number = std::string(dtype) == "F32" ? 4 : 2;
   return {.model = "m",
-          .dtype = dtype,
-          .order = "keys_by_dimension",
-          .page_tokens = page_tokens,
-          .num_layers = 2,
-          .num_kv_heads = 2,
-          .key_dim = 8,
-          .value_dim = 8,
-          .windows = {0},
-          .page_bytes = page_tokens * 2 * 2 * 16 * number};
+      .dtype = dtype,
+      .order = "keys_by_dimension",
+      .page_tokens = page_tokens,
+      .num_layers = 2,
+      .num_kv_heads = 2,
+      .key_dim = 8,
+      .value_dim = 8,
+      .windows = {0},
+      .page_bytes = page_tokens * 2 * 2 * 16 * number};
 }
 
 // A worker that is ready, and what it said last.
@@ -71,15 +72,15 @@ struct Probe {
 
 PrefillJob job_for(const KvDescriptor& kv, int64_t first, int64_t end) {
   return {.key = kKey,
-          .reply_to = kOther,
-          .tokens = std::vector<int32_t>(static_cast<size_t>(end), 5),
-          .first_token = first,
-          .end_token = end,
-          .slab_tokens = 128,
-          .reservation = ReservationId{9},
-          .kv = kv,
-          .time_left = std::chrono::seconds(10),
-          .trace = kTrace};
+      .reply_to = kOther,
+      .tokens = std::vector<int32_t>(static_cast<size_t>(end), 5),
+      .first_token = first,
+      .end_token = end,
+      .slab_tokens = 128,
+      .reservation = ReservationId{9},
+      .kv = kv,
+      .time_left = std::chrono::seconds(10),
+      .trace = kTrace};
 }
 
 TEST(PrefillWorker, ReachesAsFarAsWholePagesOfBothDo) {
@@ -110,7 +111,7 @@ TEST(PrefillWorker, WithoutAWholePageToSendIsDoneAtOnce) {
   worker.hear(kOther, ClaimAnswer{kKey, ReservationId{9}, true});
   ASSERT_EQ(worker.said<PrefillDone>().size(), 1u);
   EXPECT_EQ(worker.said<PrefillDone>()[0].end_token, 0);
-  EXPECT_EQ(worker.core.books().jobs, 0);
+  EXPECT_EQ(worker.core.outstanding().jobs, 0);
 }
 
 TEST(PrefillWorker, RefusesPagesThatItsOwnCannotBecome) {
@@ -120,7 +121,7 @@ TEST(PrefillWorker, RefusesPagesThatItsOwnCannotBecome) {
   EXPECT_NE(worker.said<PrefillFailed>()[0].why.find("multiple"), std::string::npos);
   EXPECT_EQ(worker.wanted<AckJob>().size(), 1u);
   EXPECT_TRUE(worker.said<Claimed>().empty());
-  EXPECT_EQ(worker.core.books().jobs, 0);
+  EXPECT_EQ(worker.core.outstanding().jobs, 0);
 }
 
 TEST(PrefillWorker, TellsTheTraceWhatItDid) {
@@ -172,27 +173,24 @@ TEST(DecodeWorker, TakesPagesAsFarAsTheyReachAndComputesTheRest) {
   for (uint32_t i = 0; i < 3; ++i) {
     const int64_t first = 128 * i;
     worker.hear(kOther, SlabPosted{.key = kKey,
-                                   .reservation = ReservationId{9},
-                                   .index = i,
-                                   .first_token = first,
-                                   .num_tokens = std::min<int64_t>(128, 320 - first)});
+                            .reservation = ReservationId{9},
+                            .index = i,
+                            .first_token = first,
+                            .num_tokens = std::min<int64_t>(128, 320 - first)});
     ASSERT_EQ(worker.wanted<ImportSlab>().size(), 1u);
     EXPECT_EQ(worker.wanted<ImportSlab>()[0].end_token, 320);
     worker.tell(SlabImported{kKey, ReservationId{9}, i, true, ""});
   }
-  worker.hear(kOther,
-              PrefillDone{.key = kKey, .reservation = ReservationId{9}, .end_token = 320, .num_slabs = 3});
+  worker.hear(
+      kOther, PrefillDone{.key = kKey, .reservation = ReservationId{9}, .end_token = 320, .num_slabs = 3});
   EXPECT_EQ(worker.wanted<EngineSubmit>().size(), 1u);
   worker.tell(EngineEvent{kKey, last_event()});
   EXPECT_EQ(worker.said<Tokens>().at(0).waterfall.remote_tokens, 320);
   EXPECT_EQ(worker.said<Tokens>()[0].waterfall.slabs.size(), 3u);
   std::map<std::string, int> spans;
   for (const RecordSpan& span : worker.wanted<RecordSpan>()) ++spans[span.name];
-  EXPECT_EQ(spans, (std::map<std::string, int>{{"answer", 1},
-                                               {"wait for a prefill worker", 1},
-                                               {"receive pages", 1},
-                                               {"generate", 1},
-                                               {"import slab", 3}}));
+  EXPECT_EQ(spans, (std::map<std::string, int>{{"answer", 1}, {"wait for a prefill worker", 1},
+                       {"receive pages", 1}, {"generate", 1}, {"import slab", 3}}));
 }
 
 TEST(DecodeWorker, RefusesAClaimThatReachesTooFarOrEndsWithinAPage) {

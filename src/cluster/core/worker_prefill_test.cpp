@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Single transitions of a prefill worker, and of workers that come, go and change.
 #include <gtest/gtest.h>
 
@@ -205,19 +206,23 @@ TEST(RoleTransitions, AFlipDrainsWarmsUpAndServesUnderANewEpoch) {
 TEST(RoleTransitions, AFlipIsRefusedTooSoonOutOfDateOrToSomethingAWorkerIsNot) {
   const std::pair<const char*, std::function<void(Worker&)>> kCases[] = {
       {"an epoch that is not newer",
-       [](Worker& w) {
-         w.hear(kRouterR, FlipRole{Role::kPrefill, 1});
-       }},
+          [](Worker& w) {
+            w.hear(kRouterR, FlipRole{Role::kPrefill, 1});
+          }},
+      {"an epoch that would make all later ones look old",
+          [](Worker& w) {
+            w.hear(kRouterR, FlipRole{Role::kPrefill, uint64_t{1} << 60});
+          }},
       {"a router",
-       [](Worker& w) {
-         w.hear(kRouterR, FlipRole{Role::kRouter, 2});
-       }},
+          [](Worker& w) {
+            w.hear(kRouterR, FlipRole{Role::kRouter, 2});
+          }},
       {"a worker that leaves",
-       [](Worker& w) {
-         w.reach(RequestState::kDecoding);
-         w.tell(DrainRequested{seconds(10)});
-         w.hear(kRouterR, FlipRole{Role::kPrefill, 2});
-       }},
+          [](Worker& w) {
+            w.reach(RequestState::kDecoding);
+            w.tell(DrainRequested{seconds(10)});
+            w.hear(kRouterR, FlipRole{Role::kPrefill, 2});
+          }},
       {"within the dwell time", [](Worker& w) {
          w.hear(kRouterR, FlipRole{Role::kPrefill, 2});
          w.tell(WarmedUp{});

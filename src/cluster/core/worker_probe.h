@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A worker's core that a test takes to any state of a request, step by step.
 #include "cluster/core/core_probe.h"
@@ -26,18 +27,18 @@ struct Worker : CoreProbe<WorkerCore, WorkerInput, WorkerOutput> {
   // As a decode worker: a request on its way, from one state to the next.
   void generate(uint32_t attempt = 1) {
     hear(kRouterR, Generate{.key = key_of(attempt),
-                            .request = request_of(kPromptTokens),
-                            .prefill = PrefillPlace::kElsewhere});
+                       .request = request_of(kPromptTokens),
+                       .prefill = PrefillPlace::kElsewhere});
   }
   void claim(WorkerId from = kPrefillP, uint32_t attempt = 1, ReservationId reservation = kReservation) {
     hear(from, Claimed{key_of(attempt), reservation});
   }
   void slab(uint32_t index, WorkerId from = kPrefillP) {
     hear(from, SlabPosted{.key = key_of(1),
-                          .reservation = kReservation,
-                          .index = index,
-                          .first_token = 128 * static_cast<int64_t>(index),
-                          .num_tokens = 128});
+                   .reservation = kReservation,
+                   .index = index,
+                   .first_token = 128 * static_cast<int64_t>(index),
+                   .num_tokens = 128});
   }
   void imported(uint32_t index, bool good = true) {
     tell(SlabImported{key_of(1), kReservation, index, good, good ? "" : "bad checksum"});
@@ -73,14 +74,14 @@ struct Worker : CoreProbe<WorkerCore, WorkerInput, WorkerOutput> {
   // As a prefill worker.
   static PrefillJob job(uint32_t attempt = 1) {
     return {.key = key_of(attempt),
-            .reply_to = kDecodeB,
-            .tokens = std::vector<int32_t>(256, 3),
-            .first_token = 0,
-            .end_token = 256,
-            .slab_tokens = 128,
-            .reservation = kReservation,
-            .kv = ready_worker(kDecodeB, Role::kDecode).kv,
-            .time_left = seconds(10)};
+        .reply_to = kDecodeB,
+        .tokens = std::vector<int32_t>(256, 3),
+        .first_token = 0,
+        .end_token = 256,
+        .slab_tokens = 128,
+        .reservation = kReservation,
+        .kv = ready_worker(kDecodeB, Role::kDecode).kv,
+        .time_left = seconds(10)};
   }
   void deliver(uint64_t delivery = 1, uint32_t attempt = 1) {
     tell(JobDelivered{DeliveryId{delivery}, job(attempt)});
@@ -88,14 +89,15 @@ struct Worker : CoreProbe<WorkerCore, WorkerInput, WorkerOutput> {
   void answer_claim(bool accepted) { hear(kDecodeB, ClaimAnswer{key_of(1), kReservation, accepted}); }
 
   bool empty() const {
-    const WorkerCore::Books books = core.books();
-    return books.requests + books.jobs + books.reservations + books.quarantined + books.exports == 0;
+    const WorkerCore::Outstanding outstanding = core.outstanding();
+    return outstanding.requests + outstanding.jobs + outstanding.reservations + outstanding.quarantined +
+               outstanding.exports ==
+           0;
   }
 };
 
-inline constexpr RequestState kStates[] = {RequestState::kReceived,     RequestState::kWaitSpace,
-                                           RequestState::kQueuedRemote, RequestState::kPrefilling,
-                                           RequestState::kTransferring, RequestState::kReady,
-                                           RequestState::kDecoding};
+inline constexpr RequestState kStates[] = {RequestState::kReceived, RequestState::kWaitSpace,
+    RequestState::kQueuedRemote, RequestState::kPrefilling, RequestState::kTransferring, RequestState::kReady,
+    RequestState::kDecoding};
 
 }  // namespace cheetah::cluster

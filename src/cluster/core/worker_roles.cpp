@@ -1,86 +1,83 @@
-// Coming, going and changing: drain, then leave or flip, warm up, serve.
-#include <algorithm>
-#include <vector>
+// SPDX-License-Identifier: MIT
+#include "cluster/core/worker_roles.h"
 
-#include "cluster/core/worker_state.h"
+#include <algorithm>
+#include <utility>
 
 namespace cheetah::cluster {
 
-void WorkerCore::State::on(const LoadMeasured& input) {
-  load = input.load;
-  tell_peers();
+Heartbeat WorkerRoles::heartbeat() const {
+  return {.role = self_.role, .state = self_.state, .epoch = self_.epoch, .load = load_};
 }
 
-void WorkerCore::State::tell_peers() {
-  for (const auto& [id, peer] : peers)
-    if (peer.linked)
-      say(id, Heartbeat{.role = self.role, .state = self.state, .epoch = self.epoch, .load = load});
+void WorkerRoles::greet(WorkerId peer, WorkerStep& step) const {
+  step.say(peer, Hello{self_});
+  step.say(peer, heartbeat());
 }
 
-void WorkerCore::State::set_state(WorkerState state) {
-  self.state = state;
-  want(Announce{self});
-  tell_peers();
+void WorkerRoles::load_is(const WorkerLoad& load, WorkerStep& step) {
+  load_ = load;
+  tell_peers(step);
 }
 
-void WorkerCore::State::on(const DrainRequested& input) {
-  leaving = true;
-  flip.reset();
-  start_draining(input.limit);
+void WorkerRoles::tell_peers(WorkerStep& step) const {
+  for (const WorkerId peer : peers_.all_linked()) step.say(peer, heartbeat());
 }
 
-void WorkerCore::State::on_message(WorkerId, const Drain& message) { on(DrainRequested{message.limit}); }
-
-void WorkerCore::State::start_draining(Duration limit) {
-  drain_until = std::min(drain_until, now + limit);
-  if (self.state != WorkerState::kDraining) set_state(WorkerState::kDraining);
+void WorkerRoles::set_state(WorkerState state, WorkerStep& step) {
+  self_.state = state;
+  step.want(Announce{self_});
+  tell_peers(step);
 }
 
-// The time is up: the requests go on elsewhere, their routers have what was said so far.
-void WorkerCore::State::hand_over() {
-  std::vector<RequestKey> keys;
-  for (const auto& [key, serving] : servings)
-    if (!serving->cancelled) keys.push_back(key);
-  for (const RequestKey key : keys) {
-    count(Counter::kHandedOver);
-    give_up(key, GiveUpReason::kDraining, "the worker drains");
-  }
-  keys.clear();
-  for (const auto& [key, job] : jobs) keys.push_back(key);
-  for (const RequestKey key : keys)
-    stop_job(key, PrefillFailed{key, jobs.at(key)->job.reservation, "the worker drains"});
+void WorkerRoles::drain(Duration limit, WorkerStep& step) {
+  leaving_ = true;
+  flip_.reset();
+  start_draining(limit, step);
 }
 
-void WorkerCore::State::on_message(WorkerId, const FlipRole& message) {
-  const bool dwelt = !ever_flipped || now - last_flip >= config.min_dwell;
-  const bool newer = message.epoch > self.epoch && (!flip || message.epoch > flip->epoch);
-  if (!newer || !dwelt || leaving || message.role == Role::kRouter || self.state != WorkerState::kReady)
-    return count(Counter::kFlipsRefused);
-  flip = message;
-  start_draining(config.drain_limit);
+void WorkerRoles::start_draining(Duration limit, WorkerStep& step) {
+  drain_until_ = std::min(drain_until_, step.now + limit);
+  if (self_.state != WorkerState::kDraining) set_state(WorkerState::kDraining, step);
 }
 
-void WorkerCore::State::go_on_if_idle() {
-  if (self.state != WorkerState::kDraining || !idle()) return;
-  if (leaving) {
-    if (!drained) want(Drained{});
-    drained = true;
+bool WorkerRoles::drain_time_is_up(Time now) {
+  if (now < drain_until_) return false;
+  drain_until_ = Time::max();
+  return true;
+}
+
+void WorkerRoles::flip(const FlipRole& message, WorkerStep& step) {
+  // One that is far ahead would make every later flip look old.
+  constexpr uint64_t kFarthestEpoch = 1000;
+  const bool dwelt = !last_flip_ || step.now - *last_flip_ >= config_.min_dwell;
+  const bool newer = message.epoch > self_.epoch && message.epoch - self_.epoch <= kFarthestEpoch &&
+                     (!flip_ || message.epoch > flip_->epoch);
+  if (!newer || !dwelt || leaving_ || message.role == Role::kRouter || !ready())
+    return step.count(Counter::kFlipsRefused);
+  flip_ = message;
+  start_draining(config_.drain_limit, step);
+}
+
+void WorkerRoles::nothing_left(WorkerStep& step) {
+  if (self_.state != WorkerState::kDraining) return;
+  if (leaving_) {
+    if (!std::exchange(drained_, true)) step.want(Drained{});
     return;
   }
-  if (!flip) return;
-  drain_until = Time::max();
-  self.role = flip->role;
-  self.epoch = flip->epoch;
-  flip.reset();
-  last_flip = now;
-  ever_flipped = true;
-  count(Counter::kFlips);
-  set_state(WorkerState::kStarting);
-  want(WarmUp{self.role});
+  if (!flip_) return;
+  drain_until_ = Time::max();
+  self_.role = flip_->role;
+  self_.epoch = flip_->epoch;
+  flip_.reset();
+  last_flip_ = step.now;
+  step.count(Counter::kFlips);
+  set_state(WorkerState::kStarting, step);
+  step.want(WarmUp{self_.role});
 }
 
-void WorkerCore::State::on(const WarmedUp&) {
-  if (self.state == WorkerState::kStarting) set_state(WorkerState::kReady);
+void WorkerRoles::warmed_up(WorkerStep& step) {
+  if (self_.state == WorkerState::kStarting) set_state(WorkerState::kReady, step);
 }
 
 }  // namespace cheetah::cluster

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/net/frame.h"
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // How bytes on a connection become frames: a length (32 bits, little-endian) and that many bytes.
 #include <cstddef>

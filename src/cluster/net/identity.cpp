@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/net/identity.h"
 
 #include <openssl/err.h>
@@ -9,8 +10,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "cluster/net/frame.h"
-#include "cluster/net/session_crypto.h"
+#include "cluster/net/crypto.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -22,17 +22,10 @@ struct Freed {
     Free(object);
   }
 };
-void free_stack(STACK_OF(X509) * stack) { sk_X509_pop_free(stack, X509_free); }
-using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
-using Chain = std::unique_ptr<STACK_OF(X509), Freed<free_stack>>;
 using NameList = std::unique_ptr<GENERAL_NAMES, Freed<GENERAL_NAMES_free>>;
 using Verification = std::unique_ptr<X509_STORE_CTX, Freed<X509_STORE_CTX_free>>;
-using Signing = std::unique_ptr<EVP_MD_CTX, Freed<EVP_MD_CTX_free>>;
 
 constexpr int kNameBits = 24;
-constexpr size_t kMaxChain = 4;
-
-const uint8_t* bytes_of(std::string_view text) { return reinterpret_cast<const uint8_t*>(text.data()); }
 
 uint64_t name_bits(std::string_view name) {
   const Digest digest = hmac_sha256("cheetah worker", name);
@@ -49,7 +42,7 @@ std::string complaint() {
 
 std::string text_of(const ASN1_STRING* text) {
   return {reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
-          static_cast<size_t>(ASN1_STRING_length(text))};
+      static_cast<size_t>(ASN1_STRING_length(text))};
 }
 
 // "": of the authorities, valid today and for both ends of a link; else what is wrong.
@@ -76,41 +69,16 @@ std::string changes_of(const IdentityFiles& files) {
   return text;
 }
 
-const EVP_MD* digest_for(EVP_PKEY* key) {  // Ed25519 and Ed448 bring their own
-  const int kind = EVP_PKEY_get_base_id(key);
-  return kind == EVP_PKEY_ED25519 || kind == EVP_PKEY_ED448 ? nullptr : EVP_sha256();
-}
-
-std::string der_of(X509* certificate) {
-  const int size = i2d_X509(certificate, nullptr);
-  std::string bytes(static_cast<size_t>(std::max(size, 0)), '\0');
-  auto* at = reinterpret_cast<uint8_t*>(bytes.data());
-  if (size <= 0 || i2d_X509(certificate, &at) != size) throw Error("OpenSSL: a certificate has no encoding");
-  return bytes;
-}
-
-Certificate certificate_of(std::string_view der) {
-  const uint8_t* at = bytes_of(der);
-  Certificate certificate(d2i_X509(nullptr, &at, static_cast<long>(der.size())));
-  if (!certificate || at != bytes_of(der) + der.size()) {
-    ERR_clear_error();
-    throw Error("the peer's certificate is malformed");
-  }
-  return certificate;
-}
-
-void check_signature(X509* certificate, std::string_view signature, std::string_view text) {
-  EVP_PKEY* key = X509_get0_pubkey(certificate);
-  const Signing verifying(EVP_MD_CTX_new());
-  const bool good = key != nullptr && verifying &&
-                    EVP_DigestVerifyInit(verifying.get(), nullptr, digest_for(key), nullptr, key) == 1 &&
-                    EVP_DigestVerify(verifying.get(), bytes_of(signature), signature.size(), bytes_of(text),
-                                     text.size()) == 1;
-  ERR_clear_error();
-  if (!good) throw Error("the peer does not have the key of its certificate");
-}
-
 }  // namespace
+
+void set_up_links(ssl_ctx_st& context) {
+  SSL_CTX_set_min_proto_version(&context, TLS1_3_VERSION);
+  SSL_CTX_set_verify(&context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  SSL_CTX_set_session_cache_mode(&context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(&context, 0);
+  SSL_CTX_set_max_cert_list(&context, 16 << 10);
+  SSL_CTX_set_mode(&context, SSL_MODE_RELEASE_BUFFERS);
+}
 
 bool id_fits_name(WorkerId id, std::string_view name) {
   return !name.empty() && static_cast<uint64_t>(id) >> (64 - kNameBits) == name_bits(name);
@@ -133,13 +101,10 @@ struct Identity::State {
   explicit State(const IdentityFiles& files);
   std::shared_ptr<SSL_CTX> tls{SSL_CTX_new(TLS_method()), SSL_CTX_free};  // shared with tunnels being made
   std::string name;
-  std::string certificates;  // as sign() sends them
 
   X509* own() const { return SSL_CTX_get0_certificate(tls.get()); }
-  EVP_PKEY* key() const { return SSL_CTX_get0_privatekey(tls.get()); }
 
   void load(const IdentityFiles& files);
-  void set_up();
   void check_own(const IdentityFiles& files);
 };
 
@@ -156,17 +121,7 @@ void Identity::State::load(const IdentityFiles& files) {
   if (SSL_CTX_use_PrivateKey_file(tls.get(), files.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
       SSL_CTX_check_private_key(tls.get()) != 1)
     throw Error(format("{}: {}: expected the key of {} as PEM, without a pass phrase", shown(files.key),
-                       complaint(), shown(files.certificate)));
-}
-
-void Identity::State::set_up() {
-  SSL_CTX_set_min_proto_version(tls.get(), TLS1_3_VERSION);
-  SSL_CTX_set_verify(tls.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  // Every link shows its certificates: none is resumed.
-  SSL_CTX_set_session_cache_mode(tls.get(), SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_num_tickets(tls.get(), 0);
-  SSL_CTX_set_max_cert_list(tls.get(), 16 << 10);
-  SSL_CTX_set_mode(tls.get(), SSL_MODE_RELEASE_BUFFERS);
+        complaint(), shown(files.certificate)));
 }
 
 void Identity::State::check_own(const IdentityFiles& files) {
@@ -179,19 +134,12 @@ void Identity::State::check_own(const IdentityFiles& files) {
   if (name.empty())
     throw Error(
         format("{}: has no name: expected a DNS name or URI (subjectAltName) or a common name", path));
-  certificates = to_frame(der_of(own()));
-  for (int i = 0; chain != nullptr && i < sk_X509_num(chain); ++i)
-    certificates += to_frame(der_of(sk_X509_value(chain, i)));
-  const size_t signature = static_cast<size_t>(EVP_PKEY_get_size(key()));
-  if (certificates.size() + signature + sizeof(uint32_t) > kMaxProofBytes)
-    throw Error(format("{}: {} bytes of certificates: expected fewer or smaller ones, {} bytes at most", path,
-                       certificates.size(), kMaxProofBytes - signature - sizeof(uint32_t)));
 }
 
 Identity::State::State(const IdentityFiles& files) {
   if (!tls) throw Error("OpenSSL: no memory for TLS");
   load(files);
-  set_up();
+  set_up_links(*tls);
   check_own(files);
 }
 
@@ -212,7 +160,7 @@ void Identity::renew() const {
   auto next = std::make_shared<const State>(files_);
   if (next->name != name_)
     throw Error(format("{}: is of {} now: expected one of {}, who this worker is until it is started again",
-                       printable(files_.certificate, 256), printable(next->name), printable(name_)));
+        printable(files_.certificate, 256), printable(next->name), printable(name_)));
   state_.swap_in(next);
 }
 
@@ -220,43 +168,6 @@ WorkerId Identity::id_with(uint64_t random) const {
   const int free_bits = 64 - kNameBits;
   const uint64_t low = random & ((uint64_t{1} << free_bits) - 1);
   return WorkerId{name_bits(name_) << free_bits | (low == 0 ? 1 : low)};
-}
-
-std::string Identity::sign(std::string_view text) const {
-  const Signing signing(EVP_MD_CTX_new());
-  const auto own = state();
-  EVP_PKEY* key = own->key();
-  size_t size = static_cast<size_t>(EVP_PKEY_get_size(key));
-  std::string signature(size, '\0');
-  if (!signing || EVP_DigestSignInit(signing.get(), nullptr, digest_for(key), nullptr, key) != 1 ||
-      EVP_DigestSign(signing.get(), reinterpret_cast<uint8_t*>(signature.data()), &size, bytes_of(text),
-                     text.size()) != 1)
-    throw Error(format("OpenSSL: signing failed: {}", complaint()));
-  signature.resize(size);
-  return to_frame(signature) + own->certificates;
-}
-
-void Identity::check(std::string_view proof, std::string_view text, WorkerId id) const {
-  FrameReader parts(kMaxProofBytes);
-  parts.append(proof.substr(0, kMaxProofBytes));
-  const auto signature = parts.next(), leaf = parts.next();
-  if (!signature || !leaf) throw Error("the peer shows no certificate of the cluster: give all workers one");
-  const Certificate certificate = certificate_of(*leaf);
-  const Chain chain(sk_X509_new_null());
-  for (auto more = parts.next(); more; more = parts.next()) {
-    Certificate link = certificate_of(*more);
-    if (sk_X509_num(chain.get()) >= static_cast<int>(kMaxChain))
-      throw Error("the peer's certificate is malformed");
-    if (sk_X509_push(chain.get(), link.get()) > 0) static_cast<void>(link.release());
-  }
-  const auto tls = state()->tls;
-  if (const std::string why = objection_to(certificate.get(), chain.get(), SSL_CTX_get_cert_store(tls.get()));
-      !why.empty())
-    throw Error(format("the peer's certificate is refused: {}", why));
-  check_signature(certificate.get(), *signature, text);
-  if (const std::string name = name_in(*certificate); !id_fits_name(id, name))
-    throw Error(format("worker {:x} is not {}, whose certificate it shows", static_cast<uint64_t>(id),
-                       printable(name)));
 }
 
 }  // namespace cheetah::cluster

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/net/link.h"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/time.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -15,8 +17,6 @@ namespace asio = boost::asio;
 constexpr size_t kBuffersAtOnce = 32;
 // A refused peer's last words are read for so long, so that ours are not lost with the connection.
 constexpr std::chrono::milliseconds kLinger{500};
-
-double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
 
 }  // namespace
 
@@ -47,14 +47,14 @@ void Link::start() {
 }
 
 void Link::read() {
-  socket_.async_read_some(asio::buffer(buffer_),
-                          [self = shared_from_this()](const ErrorCode& error, size_t size) {
-                            if (self->closed_) return;
-                            if (error == asio::error::eof) return self->end("the peer closed the link");
-                            if (error) return self->end(error.message());
-                            self->take({self->buffer_.data(), size});
-                            if (!self->closed_) self->read();
-                          });
+  socket_.async_read_some(
+      asio::buffer(buffer_), [self = shared_from_this()](const ErrorCode& error, size_t size) {
+        if (self->closed_) return;
+        if (error == asio::error::eof) return self->end("the peer closed the link");
+        if (error) return self->end(error.message());
+        self->take({self->buffer_.data(), size});
+        if (!self->closed_) self->read();
+      });
 }
 
 void Link::take(std::string_view bytes) {
@@ -129,12 +129,12 @@ void Link::write() {
     self->last_progress_ = std::chrono::steady_clock::now();
     return error ? 0 : size_t{1} << 20;
   };
-  asio::async_write(socket_, buffers, progress,
-                    [self = shared_from_this()](const ErrorCode& error, size_t size) {
-                      if (self->closed_ || self->refused()) return;
-                      if (error) return self->end(error.message());
-                      self->on_written(size);
-                    });
+  asio::async_write(
+      socket_, buffers, progress, [self = shared_from_this()](const ErrorCode& error, size_t size) {
+        if (self->closed_ || self->refused()) return;
+        if (error) return self->end(error.message());
+        self->on_written(size);
+      });
 }
 
 void Link::on_written(size_t bytes) {

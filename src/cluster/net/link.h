@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One connection of the TCP mesh, from the first byte to the last. Lives on the mesh's thread.
 #include <array>
@@ -22,7 +23,7 @@ class LinkOwner {
   // To a peer that has said who it is; "": none.
   virtual std::string objection(const Link& link, WorkerId peer) = 0;
   virtual void on_established(Link& link) = 0;
-  // It will never be established: one of the two does not want it. `news`: somebody should know why.
+  // It will never be established: one of the two does not want it. `news`: worth a log line.
   virtual void on_refused(Link& link, const std::string& why, bool news) = 0;
   virtual void on_message(Link& link, std::string&& message) = 0;
   virtual void on_pressure(Link& link, bool pressed) = 0;
@@ -43,9 +44,11 @@ class Link : public std::enable_shared_from_this<Link> {
   void tick(Time now);  // pings and time-outs
 
   bool dials() const { return dials_; }
+  Time start_time() const { return start_; }
   bool refused() const { return refused_at_.has_value(); }
   const std::string& remote() const { return remote_; }  // address
   std::optional<WorkerId> peer() const { return session_.peer(); }
+  const Digest& peer_key() const { return session_.peer_key(); }
   bool established() const { return announced_; }
 
  private:
@@ -66,7 +69,7 @@ class Link : public std::enable_shared_from_this<Link> {
   bool dials_;
   bool closed_ = false;
   bool finishing_ = false;
-  bool announced_ = false;  // the owner has been told that the link stands
+  bool announced_ = false;  // the owner has been told that the link is open
   bool pressed_ = false;
   std::string remote_;
   std::optional<Time> refused_at_;

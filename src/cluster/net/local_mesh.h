@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A network inside one process: the same links without sockets, for a cluster of threads.
 #include <memory>
@@ -10,7 +11,7 @@ namespace cheetah::cluster {
 class LocalNetwork {
  public:
   LocalNetwork();
-  ~LocalNetwork();  // its meshes may live on: they then reach nobody
+  ~LocalNetwork();  // its meshes may live on: they then reach no peer
 
   // An id joins once at a time.
   std::unique_ptr<Mesh> join(WorkerId self);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What all kinds of mesh must do.
 #include "cluster/net/mesh.h"
 
@@ -28,8 +29,8 @@ class MeshKinds : public testing::TestWithParam<Kind> {
     if (GetParam() == Kind::kLocal) return std::make_unique<Member>(network_.join(id(number)));
     TcpMeshConfig config;
     config.self = id(number);
-    if (GetParam() == Kind::kSecret) config.secret = "sixteen bytes or more";
-    if (GetParam() == Kind::kCertificates) config.identity = identity(number);
+    if (GetParam() == Kind::kSecret) config.credentials = shared_secret("sixteen bytes or more");
+    if (GetParam() == Kind::kCertificates) config.credentials = {.identity = identity(number)};
     config.first_retry = std::chrono::milliseconds(5);
     return std::make_unique<Member>(make_tcp_mesh(config));
   }
@@ -101,7 +102,7 @@ TEST_P(MeshKinds, PeersThatDialEachOtherHaveOneLink) {
     for (int i = 0; i < 1000; ++i) {
       a->mesh->send(id(2), "?");
       if (b->probe.wait([](const auto& seen) { return MeshProbe::count(seen, MeshReport::kMessage) > 0; },
-                        std::chrono::milliseconds(20)))
+              std::chrono::milliseconds(20)))
         break;
     }
     const auto ups = MeshProbe::count(b->probe.seen, MeshReport::kUp);
@@ -129,12 +130,12 @@ TEST_P(MeshKinds, WhatWasSentBeforeLeavingArrives) {
   EXPECT_TRUE(b->probe.wait_for(MeshReport::kDown));
 }
 
-INSTANTIATE_TEST_SUITE_P(, MeshKinds, testing::Values(Kind::kLocal, Kind::kSecret, Kind::kCertificates),
-                         [](const auto& kind) {
-                           return kind.param == Kind::kLocal    ? "Local"
-                                  : kind.param == Kind::kSecret ? "Tcp"
-                                                                : "TcpWithCertificates";
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    , MeshKinds, testing::Values(Kind::kLocal, Kind::kSecret, Kind::kCertificates), [](const auto& kind) {
+      return kind.param == Kind::kLocal    ? "Local"
+             : kind.param == Kind::kSecret ? "Tcp"
+                                           : "TcpWithCertificates";
+    });
 
 TEST(LocalNetworkCuts, ACutLinkIsDownUntilItHeals) {
   LocalNetwork network;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Which refusals are worth telling: a peer that may not join tries again every second.
 #include <chrono>
@@ -16,7 +17,7 @@ class RefusalNews {
       std::erase_if(told_, [&](const auto& entry) { return !fresh(entry.second, now); });
     const auto known = told_.find({address, why});
     if (known != told_.end() && fresh(known->second, now)) return false;
-    if (known == told_.end() && told_.size() >= kMaxKept) return false;  // many at once: somebody plays
+    if (known == told_.end() && told_.size() >= kMaxKept) return false;  // many at once: an attack or a test
     told_[{address, why}] = now;
     return true;
   }

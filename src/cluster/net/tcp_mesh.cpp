@@ -1,7 +1,7 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/net/tcp_mesh.h"
 
 #include <algorithm>
-#include <atomic>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <map>
 #include <optional>
+#include <semaphore>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
@@ -17,7 +18,10 @@
 #include "base/format.h"
 #include "base/random.h"
 #include "cluster/net/link.h"
+#include "cluster/net/link_keys.h"
+#include "cluster/net/listen_endpoint.h"
 #include "cluster/net/refusal_news.h"
+#include "cluster/net/wish.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -28,36 +32,10 @@ using ErrorCode = boost::system::error_code;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-tcp::endpoint listen_endpoint(asio::io_context& context, const TcpMeshConfig& config) {
-  ErrorCode error;
-  const auto found =
-      tcp::resolver(context).resolve(config.host, std::to_string(config.port), tcp::resolver::passive, error);
-  if (error || found.empty())
-    throw Error(format("{}: is no address of this machine ({})", printable(config.host), error.message()));
-  const tcp::endpoint endpoint = found.begin()->endpoint();
-  if (!endpoint.address().is_loopback() && config.secret.empty() && !config.identity)
-    throw Error(
-        format("refusing to take peers at {} without a shared secret or certificates: give every worker the "
-               "same --secret-file, or --cluster-cert, --cluster-key and --cluster-ca",
-               printable(config.host)));
-  return endpoint;
-}
-
-// A link that is wanted: to a peer, or to whoever is at an address.
-struct Wish {
-  explicit Wish(asio::io_context& context) : timer(context), resolver(context), socket(context) {}
-  std::optional<WorkerId> peer;  // at an address: who was last met there
-  bool by_address = false;
-  std::string host;
-  uint16_t port = 0;
-  milliseconds retry{0};
-  asio::steady_timer timer;  // when to try next, or to give up on connecting
-  tcp::resolver resolver;
-  tcp::socket socket;          // while it connects
-  std::shared_ptr<Link> link;  // while it proves itself
-};
+constexpr size_t kMostOpen = 1024;  // connections beside the established ones
 
 std::string key_of(WorkerId peer) { return format("{:016x}", static_cast<uint64_t>(peer)); }
+std::string key_of(const std::string& host, uint16_t port) { return format("at {}:{}", host, port); }
 
 class TcpMesh final : public Mesh, public LinkOwner {
  public:
@@ -68,7 +46,10 @@ class TcpMesh final : public Mesh, public LinkOwner {
   void connect(WorkerId peer, const std::string& host, uint16_t port) override;
   void connect_to(const std::string& host, uint16_t port) override;
   void disconnect(WorkerId peer) override;
+  void disconnect_from(const std::string& host, uint16_t port) override;
   void send(WorkerId peer, std::string message) override;
+  std::string seal(std::string_view text) const override { return keys_.seal(text); }
+  std::optional<std::string> open(std::string_view sealed) const override { return keys_.open(sealed); }
   std::string host() const override { return host_; }
   uint16_t port() const override { return port_; }
 
@@ -84,9 +65,11 @@ class TcpMesh final : public Mesh, public LinkOwner {
   SessionSetup session_setup(bool dials);
   void accept();
   void take(tcp::socket socket);
+  void make_room();
   void tick();
   using WishPointer = std::shared_ptr<Wish>;  // shared with the operations in flight
   void wish(const std::string& key, WishPointer wish);
+  void drop_wish(const std::string& key, std::optional<WorkerId> peer);
   bool stands(const WishPointer& wish) const;  // still wanted
   bool fulfilled(const Wish& wish) const;      // by a link that stands
   void try_later(const WishPointer& wish);
@@ -106,43 +89,40 @@ class TcpMesh final : public Mesh, public LinkOwner {
   std::string host_;
   uint16_t port_ = 0;
   Philox jitter_;
+  LinkKeys keys_;
   // Shared with the operations in flight.
   std::unordered_set<std::shared_ptr<Link>> open_;
   std::unordered_map<WorkerId, std::shared_ptr<Link>> links_;  // established: at most one to a peer
   std::map<std::string, WishPointer> wishes_;
-  int64_t strangers_ = 0;
   RefusalNews refusals_;
-  std::atomic<bool> left_ = false;  // the acceptor and all links are closed
+  std::counting_semaphore<> left_{0};  // the acceptor and all links are closed
   std::thread thread_;
 };
 
-TcpMesh::TcpMesh(const TcpMeshConfig& config) : config_(config), jitter_(static_cast<uint64_t>(config.self)) {
+TcpMesh::TcpMesh(const TcpMeshConfig& config)
+    : config_(config), jitter_(static_cast<uint64_t>(config.self)), keys_(config.self) {
   listen();
 }
 
 SessionSetup TcpMesh::session_setup(bool dials) {
   try {
-    if (config_.identity) config_.identity->renew();
+    config_.credentials.renew();
   } catch (const Error& error) {
     if (events_.on_refused) events_.on_refused("this worker", error.what());
   }
-  return {.self = config_.self,
-          .secret = config_.secret,
-          .dials = dials,
-          .expected = {},
-          .identity = config_.identity};
+  return {.self = config_.self, .credentials = config_.credentials, .dials = dials, .key = keys_.own()};
 }
 
 void TcpMesh::listen() {
-  const tcp::endpoint endpoint = listen_endpoint(context_, config_);
+  const tcp::endpoint endpoint = endpoint_to_listen_on(context_, config_);
   ErrorCode error;
   acceptor_.open(endpoint.protocol(), error);
   if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error) acceptor_.bind(endpoint, error);
   if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (error)
-    throw Error(format("cannot take peers at {} port {}: {}", printable(config_.host), config_.port,
-                       error.message()));
+    throw Error(format(
+        "cannot take peers at {} port {}: {}", printable(config_.host), config_.port, error.message()));
   host_ = endpoint.address().to_string();
   port_ = acceptor_.local_endpoint().port();
 }
@@ -156,10 +136,9 @@ TcpMesh::~TcpMesh() {
     wishes_.clear();
     for (const auto& link : std::vector(open_.begin(), open_.end()))
       link->established() ? link->finish() : link->close("this worker leaves");
-    left_ = open_.empty();
+    if (open_.empty()) left_.release();
   });
-  const auto until = steady_clock::now() + kFlushTime;
-  while (!left_ && steady_clock::now() < until) std::this_thread::sleep_for(milliseconds(1));
+  static_cast<void>(left_.try_acquire_for(kFlushTime));
   context_.stop();
   thread_.join();
 }
@@ -186,11 +165,23 @@ void TcpMesh::accept() {
 }
 
 void TcpMesh::take(tcp::socket socket) {
-  if (strangers_ >= config_.max_strangers) return;  // the socket closes
-  ++strangers_;
+  if (open_.size() >= links_.size() + kMostOpen) return;  // the socket closes
+  make_room();
   auto link = std::make_shared<Link>(std::move(socket), session_setup(false), config_, *this);
   open_.insert(link);
   link->start();
+}
+
+// Whoever has been silent for longest gives way.
+void TcpMesh::make_room() {
+  const auto is_stranger = [](const auto& link) {
+    return !link->dials() && !link->established() && !link->refused();
+  };
+  if (std::ranges::count_if(open_, is_stranger) < config_.max_strangers) return;
+  std::shared_ptr<Link> oldest;
+  for (const auto& link : open_)
+    if (is_stranger(link) && (!oldest || link->start_time() < oldest->start_time())) oldest = link;
+  oldest->close("too many strangers at once");
 }
 
 // The shortest time-out is kept to about a quarter.
@@ -227,7 +218,7 @@ void TcpMesh::connect_to(const std::string& host, uint16_t port) {
   wanted->by_address = true;
   wanted->host = host;
   wanted->port = port;
-  asio::post(context_, [this, wanted] { wish(format("at {}:{}", wanted->host, wanted->port), wanted); });
+  asio::post(context_, [this, wanted] { wish(key_of(wanted->host, wanted->port), wanted); });
 }
 
 void TcpMesh::wish(const std::string& key, WishPointer wanted) {
@@ -238,15 +229,22 @@ void TcpMesh::wish(const std::string& key, WishPointer wanted) {
 }
 
 void TcpMesh::disconnect(WorkerId peer) {
-  asio::post(context_, [this, peer] {
-    if (const auto found = wishes_.find(key_of(peer)); found != wishes_.end()) {
-      const auto dialing = found->second->link;
-      wishes_.erase(found);
-      if (dialing) dialing->close("no longer wanted");
-    }
-    if (const auto found = links_.find(peer); found != links_.end())
-      std::shared_ptr(found->second)->close("no longer wanted");
-  });
+  asio::post(context_, [this, peer] { drop_wish(key_of(peer), peer); });
+}
+
+void TcpMesh::disconnect_from(const std::string& host, uint16_t port) {
+  asio::post(context_, [this, key = key_of(host, port)] { drop_wish(key, std::nullopt); });
+}
+
+void TcpMesh::drop_wish(const std::string& key, std::optional<WorkerId> peer) {
+  if (const auto found = wishes_.find(key); found != wishes_.end()) {
+    if (!peer) peer = found->second->peer;
+    const auto dialing = found->second->link;
+    wishes_.erase(found);
+    if (dialing) dialing->close("no longer wanted");
+  }
+  if (const auto found = peer ? links_.find(*peer) : links_.end(); found != links_.end())
+    std::shared_ptr(found->second)->close("no longer wanted");
 }
 
 bool TcpMesh::stands(const WishPointer& wish) const {
@@ -276,8 +274,7 @@ bool TcpMesh::greets(WorkerId peer) const {
 void TcpMesh::try_now(const WishPointer& wish) {
   if (wish->link || fulfilled(*wish)) return;  // tried again when that one closes
   if (wish->peer && !wish->by_address && greets(*wish->peer)) return try_later(wish);
-  wish->resolver.async_resolve(
-      wish->host, std::to_string(wish->port),
+  wish->resolver.async_resolve(wish->host, std::to_string(wish->port),
       [this, wish](const ErrorCode& error, const tcp::resolver::results_type& addresses) {
         if (!stands(wish)) return;
         if (error || fulfilled(*wish)) return try_later(wish);
@@ -303,7 +300,6 @@ void TcpMesh::connect_socket(const WishPointer& wish, const tcp::resolver::resul
 void TcpMesh::on_connected(const WishPointer& wish) {
   SessionSetup setup = session_setup(true);
   if (!wish->by_address) setup.expected = wish->peer;
-  ++strangers_;
   wish->link = std::make_shared<Link>(std::move(wish->socket), setup, config_, *this);
   open_.insert(wish->link);
   wish->link->start();
@@ -333,8 +329,8 @@ std::string TcpMesh::objection(const Link& link, WorkerId peer) {
 // The newest link stands: a peer makes a second one only when it has lost the first, whatever this side still
 // believes of that.
 void TcpMesh::on_established(Link& link) {
-  --strangers_;
   const WorkerId peer = *link.peer();
+  keys_.learn(peer, link.peer_key());
   const auto self = link.shared_from_this();
   if (const auto old = links_.find(peer); old != links_.end())
     std::shared_ptr(old->second)->close("replaced by a newer link of the same peer");
@@ -349,7 +345,7 @@ void TcpMesh::on_established(Link& link) {
   if (events_.on_up) events_.on_up(peer);
 }
 
-// The link goes on for a moment, until the peer has heard of it; whoever dialed tries again meanwhile.
+// The link goes on for a moment, until the peer has heard of it; the dialer tries again meanwhile.
 void TcpMesh::on_refused(Link& link, const std::string& why, bool news) {
   if (const WishPointer wish = dialer_of(link)) {
     wish->link = nullptr;
@@ -374,8 +370,7 @@ void TcpMesh::on_pressure(Link& link, bool pressed) {
 
 void TcpMesh::on_closed(Link& link, const std::string& why) {
   open_.erase(link.shared_from_this());
-  if (!acceptor_.is_open()) left_ = open_.empty();
-  if (!link.established()) --strangers_;
+  if (!acceptor_.is_open() && open_.empty()) left_.release();
   if (const WishPointer wish = dialer_of(link)) {
     wish->link = nullptr;
     if (!fulfilled(*wish)) try_later(wish);

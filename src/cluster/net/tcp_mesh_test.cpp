@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The TCP mesh against peers that do not behave: raw sockets stand for them.
 #include "cluster/net/tcp_mesh.h"
 
@@ -33,7 +34,7 @@ constexpr char kSecret[] = "the secret of this cluster";
 TcpMeshConfig config_of(uint64_t id) {
   TcpMeshConfig config;
   config.self = WorkerId{id};
-  config.secret = kSecret;
+  config.credentials = shared_secret(kSecret);
   config.first_retry = milliseconds(5);
   return config;
 }
@@ -64,15 +65,18 @@ class RawPeer {
     }
     return true;
   }
-  // Plays the dialer of a session until both have proved themselves.
-  void establish(Session& session) {
-    write(session.opening());
+  // Plays the dialer of a session until both have proved themselves. What it said.
+  std::string establish(Session& session) {
+    std::string said = session.opening();
+    write(said);
     std::vector<Packet> packets;
     while (!session.established()) {
       std::string reply;
       session.receive(read(), reply, packets);
       write(reply);
+      said += reply;
     }
+    return said;
   }
   tcp::socket& socket() { return socket_; }
 
@@ -81,23 +85,27 @@ class RawPeer {
   tcp::socket socket_;
 };
 
-SessionSetup dialer(uint64_t id, uint64_t to, std::string secret = kSecret) {
-  return {.self = WorkerId{id}, .secret = std::move(secret), .dials = true, .expected = WorkerId{to}};
+SessionSetup dialer(uint64_t id, uint64_t to, const std::string& secret = kSecret) {
+  return {
+      .self = WorkerId{id}, .credentials = shared_secret(secret), .dials = true, .expected = WorkerId{to}};
 }
 
 TEST(TcpMesh, APeerWithAnotherSecretNeverComesUp) {
   TcpMeshConfig other = config_of(2);
-  other.secret = "the secret of another cluster";
+  other.credentials = shared_secret("the secret of another cluster");
   Member a(config_of(1)), b(other);
   a.mesh->connect(WorkerId{2}, b.mesh->host(), b.mesh->port());
   RawPeer raw(a.mesh->port());
   Session session(dialer(3, 1, "guessed, and guessed wrong"));
   raw.write(session.opening());
-  std::string proof;
+  std::string reply, why;
   std::vector<Packet> packets;
-  session.receive(raw.read(), proof, packets);
-  raw.write(proof);
-  EXPECT_NE(raw.read().find("secret"), std::string::npos);  // the refusal tells the operator what is wrong
+  try {
+    session.receive(raw.read(), reply, packets);
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  EXPECT_NE(why.find("another secret"), std::string::npos) << why;  // the operator is told what is wrong
   EXPECT_TRUE(raw.closes());
   a.mesh.reset();
   b.mesh.reset();
@@ -108,7 +116,7 @@ TEST(TcpMesh, APeerWithAnotherSecretNeverComesUp) {
 TEST(TcpMesh, GarbageAndLargeClaimsOfStrangersAreCutOff) {
   Member a(config_of(1));
   for (const std::string& bytes : {std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), std::string(300, '\xff'),
-                                   to_frame(std::string(200, '\0')), std::string("\0\0\0\0", 4)}) {
+           to_frame(std::string(200, '\0')), std::string("\0\0\0\0", 4)}) {
     RawPeer raw(a.mesh->port());
     raw.write(bytes);
     EXPECT_TRUE(raw.closes());
@@ -126,13 +134,61 @@ TEST(TcpMesh, AStrangerThatSaysNothingIsTimedOut) {
   EXPECT_TRUE(stuck.closes());
 }
 
-TEST(TcpMesh, StrangersBeyondTheirNumberAreTurnedAway) {
+// The newest may be a peer: the longest silent one gives way.
+TEST(TcpMesh, StrangersAreFewAndDoNotKeepPeersOut) {
   TcpMeshConfig config = config_of(1);
   config.max_strangers = 2;
   config.handshake_time = std::chrono::seconds(20);
   Member a(config);
-  RawPeer first(a.mesh->port()), second(a.mesh->port()), third(a.mesh->port());
-  EXPECT_TRUE(third.closes());
+  RawPeer first(a.mesh->port()), second(a.mesh->port()), peer(a.mesh->port());
+  EXPECT_TRUE(first.closes());
+  Session session(dialer(2, 1));
+  peer.establish(session);
+  EXPECT_TRUE(a.probe.wait_for(MeshReport::kUp));
+}
+
+// Whoever was refused lingers for a moment, and does not count meanwhile.
+TEST(TcpMesh, NoiseDoesNotDelayPeers) {
+  TcpMeshConfig config = config_of(1);
+  config.max_strangers = 2;
+  Member a(config);
+  std::vector<std::unique_ptr<RawPeer>> noise;
+  for (int i = 0; i < 100; ++i) {
+    noise.push_back(std::make_unique<RawPeer>(a.mesh->port()));
+    noise.back()->write(std::string(64, '\0'));
+  }
+  RawPeer peer(a.mesh->port());
+  Session session(dialer(2, 1));
+  peer.establish(session);
+  EXPECT_TRUE(a.probe.wait_for(MeshReport::kUp));
+}
+
+TEST(TcpMesh, AChangedSecretIsTakenUpForLinksToCome) {
+  char path[] = "/tmp/cheetah_secret_XXXXXX";
+  close(mkstemp(path));
+  std::ofstream(path) << "the old secret of all\n";
+  TcpMeshConfig config = config_of(1);
+  config.credentials = {.secrets = std::make_shared<Secrets>(std::string(path))};
+  Member a(config);
+  RawPeer old_peer(a.mesh->port());
+  Session old_session(dialer(2, 1, "the old secret of all"));
+  old_peer.establish(old_session);
+  ASSERT_TRUE(a.probe.wait_for(MeshReport::kUp));
+  std::ofstream(path) << "the old secret of all\nthe new secret of all\n";
+  RawPeer new_peer(a.mesh->port());
+  Session new_session(dialer(3, 1, "the new secret of all"));
+  new_peer.establish(new_session);
+  EXPECT_TRUE(a.probe.wait_for(MeshReport::kUp, 2));
+  std::remove(path);
+}
+
+TEST(TcpMesh, MeshesThatAreLinkedOpenWhatTheOtherSeals) {
+  Member a(config_of(1)), b(config_of(2)), c(config_of(3));
+  a.mesh->connect(WorkerId{2}, b.mesh->host(), b.mesh->port());
+  ASSERT_TRUE(a.probe.wait_for(MeshReport::kUp) && b.probe.wait_for(MeshReport::kUp));
+  EXPECT_EQ(b.mesh->open(a.mesh->seal("a job")), "a job");
+  EXPECT_EQ(a.mesh->open(b.mesh->seal("a job")), "a job");
+  EXPECT_FALSE(c.mesh->open(a.mesh->seal("a job")));
 }
 
 TEST(TcpMesh, ARecordedConversationDoesNotOpenALink) {
@@ -141,13 +197,7 @@ TEST(TcpMesh, ARecordedConversationDoesNotOpenALink) {
   {
     RawPeer raw(a.mesh->port());
     Session session(dialer(2, 1));
-    recorded = session.opening();
-    raw.write(recorded);
-    std::string proof;
-    std::vector<Packet> packets;
-    session.receive(raw.read(), proof, packets);
-    raw.write(proof);
-    recorded += proof;
+    recorded = raw.establish(session);
     ASSERT_TRUE(a.probe.wait_for(MeshReport::kUp));
   }
   ASSERT_TRUE(a.probe.wait_for(MeshReport::kDown));
@@ -243,17 +293,26 @@ TEST(TcpMesh, PeersThatKnowOnlyAddressesFindEachOtherAndWhoeverComesAfter) {
         seen, [](const MeshReport& r) { return r.kind == MeshReport::kUp && r.peer == WorkerId{3}; });
   }));
   // A link that was made stays: neither side keeps on dialing.
-  EXPECT_FALSE(a->probe.wait([](const auto& seen) { return MeshProbe::count(seen, MeshReport::kUp) > 6; },
-                             milliseconds(200)));
+  EXPECT_FALSE(a->probe.wait(
+      [](const auto& seen) { return MeshProbe::count(seen, MeshReport::kUp) > 6; }, milliseconds(200)));
+}
+
+TEST(TcpMesh, AnAddressThatIsNoLongerWantedIsLeftAlone) {
+  Member a(config_of(1)), b(config_of(2));
+  a.mesh->connect_to("127.0.0.1", b.mesh->port());
+  ASSERT_TRUE(a.probe.wait_for(MeshReport::kUp) && b.probe.wait_for(MeshReport::kUp));
+  a.mesh->disconnect_from("127.0.0.1", b.mesh->port());
+  ASSERT_TRUE(a.probe.wait_for(MeshReport::kDown) && b.probe.wait_for(MeshReport::kDown));
+  EXPECT_FALSE(a.probe.wait_for(MeshReport::kUp, 2, milliseconds(200)));
 }
 
 TEST(TcpMesh, BeyondThisMachineASecretIsNeeded) {
   TcpMeshConfig config = config_of(1);
-  config.secret = "";
+  config.credentials = {};
   EXPECT_GT(make_tcp_mesh(config)->port(), 0);
   config.host = "0.0.0.0";
   EXPECT_THROW(make_tcp_mesh(config), Error);
-  config.secret = kSecret;
+  config.credentials = shared_secret(kSecret);
   EXPECT_GT(make_tcp_mesh(config)->port(), 0);
 }
 
@@ -263,8 +322,16 @@ TEST(TcpMesh, SecretsAreReadFromPrivateFilesOnly) {
   ASSERT_GE(file, 0);
   close(file);
   const auto write = [&](const std::string& text) { std::ofstream(path) << text; };
+  using Secret = std::vector<std::string>;
+  write("0123456789abcdef\n\n");
+  EXPECT_EQ(read_secret_file(path), Secret{"0123456789abcdef"});
+  write("0123456789abcdef\r\nfedcba9876543210\n");
+  EXPECT_EQ(read_secret_file(path), (Secret{"0123456789abcdef", "fedcba9876543210"}));
   write("0123456789abcdef\nnot this\n");
-  EXPECT_EQ(read_secret_file(path), "0123456789abcdef");
+  EXPECT_THROW(read_secret_file(path), Error) << "a second secret as short as that";
+  write("0123456789abcdef\nfedcba9876543210\n0123456789abcdef\n");
+  EXPECT_THROW(read_secret_file(path), Error) << "three";
+  write("0123456789abcdef\n");
   chmod(path, 0644);
   EXPECT_THROW(read_secret_file(path), Error);
   chmod(path, 0600);

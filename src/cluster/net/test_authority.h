@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // An authority for tests: issues certificates into a folder that goes with it.
 #include <openssl/ssl.h>
@@ -12,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/temp_dir.h"
 #include "cluster/net/identity.h"
 
 namespace cheetah::cluster {
@@ -19,19 +21,15 @@ namespace cheetah::cluster {
 class TestAuthority {
  public:
   explicit TestAuthority(const std::string& name = "cluster") : key_(new_key()), certificate_(X509_new()) {
-    char made[] = "/tmp/cheetah_authority_XXXXXX";
-    if (mkdtemp(made) == nullptr) throw std::runtime_error("no folder for certificates");
-    folder_ = made;
     fill(certificate_.get(), name, key_.get(), 3600);
     add(certificate_.get(), NID_basic_constraints, "critical,CA:TRUE");
     X509_sign(certificate_.get(), key_.get(), EVP_sha256());
     write_certificate(ca());
   }
-  ~TestAuthority() { std::filesystem::remove_all(folder_); }
   TestAuthority(const TestAuthority&) = delete;
   TestAuthority& operator=(const TestAuthority&) = delete;
 
-  std::string ca() const { return folder_ + "/ca.pem"; }
+  std::string ca() const { return folder_.path("ca.pem"); }
 
   struct Wish {
     std::string common_name = {}, alternative_names = {}, usage = "serverAuth,clientAuth";
@@ -49,7 +47,7 @@ class TestAuthority {
       add(certificate.get(), NID_subject_alt_name, wish.alternative_names.c_str());
     if (!wish.usage.empty()) add(certificate.get(), NID_ext_key_usage, wish.usage.c_str());
     X509_sign(certificate.get(), key_.get(), EVP_sha256());
-    const std::string stem = folder_ + "/" + std::to_string(++count_);
+    const std::string stem = folder_.path(std::to_string(++count_));
     write(stem + ".pem", [&](FILE* file) { return PEM_write_X509(file, certificate.get()); });
     write(stem + ".key", [&](FILE* file) {
       return PEM_write_PrivateKey(file, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
@@ -76,8 +74,8 @@ class TestAuthority {
     X509_gmtime_adj(X509_getm_notAfter(certificate), valid_s);
     X509_NAME* subject = X509_get_subject_name(certificate);
     if (!name.empty())
-      X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, reinterpret_cast<const uint8_t*>(name.c_str()),
-                                 -1, -1, 0);
+      X509_NAME_add_entry_by_txt(
+          subject, "CN", MBSTRING_UTF8, reinterpret_cast<const uint8_t*>(name.c_str()), -1, -1, 0);
     X509_set_issuer_name(certificate, subject);
     X509_set_pubkey(certificate, key);
   }
@@ -90,14 +88,14 @@ class TestAuthority {
   static void write(const std::string& path, auto&& with) {
     const std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "w"), fclose);
     if (!file || with(file.get()) != 1) throw std::runtime_error(path);
-    std::filesystem::permissions(path,
-                                 std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    std::filesystem::permissions(
+        path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   }
   void write_certificate(const std::string& path) {
     write(path, [&](FILE* file) { return PEM_write_X509(file, certificate_.get()); });
   }
 
-  std::string folder_;
+  TempDir folder_{"cheetah_authority"};
   Key key_;
   Certificate certificate_;
   int count_ = 0;

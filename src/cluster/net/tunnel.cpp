@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/net/tunnel.h"
 
 #include <openssl/err.h>
@@ -5,21 +6,27 @@
 
 #include <array>
 
-#include "base/error.h"
 #include "base/format.h"
-#include "cluster/net/session.h"
 
 namespace cheetah::cluster {
 namespace {
 
-constexpr const char* kLabel = "EXPORTER-cheetah-mesh";
 constexpr int kAlertBase = 1000;  // OpenSSL's reasons from here on are alerts of the peer
+constexpr const char* kOneOfTwo =
+    "give all nodes the same --secret-file, or all a certificate (--cluster-cert)";
 
-// What a peer's alert means for whoever reads the log here.
-std::string text_of_alert(int alert) {
+// What a peer's alert means, for the log here.
+std::string text_of_alert(int alert, bool has_certificate) {
   switch (alert) {
     case SSL_AD_UNKNOWN_CA:
-      return "it does not accept the authority of this worker's certificate";
+      return has_certificate
+                 ? "it does not accept the authority of this worker's certificate"
+                 : format("it does not know the cluster's secret, or has a certificate: {}", kOneOfTwo);
+    case SSL_AD_HANDSHAKE_FAILURE:
+      return format(
+          "it knows another secret, or expects a certificate where this node has none (or the "
+          "reverse): {}",
+          kOneOfTwo);
     case SSL_AD_CERTIFICATE_EXPIRED:
       return "this worker's certificate has expired";
     case SSL_AD_CERTIFICATE_REQUIRED:
@@ -31,16 +38,12 @@ std::string text_of_alert(int alert) {
 
 }  // namespace
 
-bool begins_as_tls(std::string_view bytes) {
-  constexpr char kAlert = 0x15, kHandshake = 0x16, kMajorVersion = 3;
-  return bytes.size() >= 2 && (bytes[0] == kHandshake || bytes[0] == kAlert) && bytes[1] == kMajorVersion;
-}
-
 struct Tunnel::State {
   struct Free {
     void operator()(SSL* ssl) const { SSL_free(ssl); }
   };
-  std::shared_ptr<const Identity> identity;  // kept while the link lives
+  std::shared_ptr<ssl_ctx_st> context;  // shared with other links; keeps the keys
+  bool has_certificate = false;
   std::unique_ptr<SSL, Free> ssl;
   BIO *in = nullptr, *out = nullptr;  // owned by ssl
   bool stands = false;
@@ -51,10 +54,11 @@ struct Tunnel::State {
   [[noreturn]] void fail();
 };
 
-Tunnel::Tunnel(std::shared_ptr<const Identity> identity, bool dials) : state_(std::make_unique<State>()) {
+Tunnel::Tunnel(const Credentials& credentials, bool dials) : state_(std::make_unique<State>()) {
   State& s = *state_;
-  s.ssl.reset(SSL_new(identity->tls().get()));
-  s.identity = std::move(identity);
+  s.context = credentials.tls();
+  s.has_certificate = credentials.identity != nullptr;
+  s.ssl.reset(SSL_new(s.context.get()));
   s.in = BIO_new(BIO_s_mem());
   s.out = BIO_new(BIO_s_mem());
   if (!s.ssl || s.in == nullptr || s.out == nullptr) {
@@ -80,16 +84,21 @@ void Tunnel::State::fail() {
   const int reason = ERR_GET_REASON(code);
   const char* text = ERR_reason_error_string(code);
   ERR_clear_error();
+  if (verified != X509_V_OK && !has_certificate)
+    throw Error(format("the peer comes with a certificate, this node has none: {}", kOneOfTwo));
   if (verified != X509_V_OK)
     throw Error(
         format("the peer's certificate is refused: {}: expected one of the cluster's authority "
                "(--cluster-ca)",
-               X509_verify_cert_error_string(verified)));
+            X509_verify_cert_error_string(verified)));
   if (reason > kAlertBase)
-    throw HandshakeEnd(format("refused by the peer: {}", text_of_alert(reason - kAlertBase)),
-                       HandshakeEnd::Kind::kRefusedByPeer);
+    throw HandshakeEnd(format("refused by the peer: {}", text_of_alert(reason - kAlertBase, has_certificate)),
+        HandshakeEnd::Kind::kRefusedByPeer);
   if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
-    throw Error("the peer has no certificate: give all workers one (--cluster-cert), or all the secret");
+    throw Error(format("the peer has no certificate: {}", kOneOfTwo));
+  if (reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM || reason == SSL_R_NO_SHARED_CIPHER)
+    throw Error(
+        format("the peer does not know the cluster's secret, or comes with a certificate: {}", kOneOfTwo));
   throw Error(format("TLS: {}", text != nullptr ? text : "the peer does not keep to the protocol"));
 }
 
@@ -100,7 +109,9 @@ void Tunnel::State::step() {
   if (status != 1) fail();
   const X509* certificate = SSL_get0_peer_certificate(ssl.get());
   if (certificate != nullptr) peer_name = name_in(*certificate);
-  if (peer_name.empty()) throw Error("the peer's certificate has no name");
+  if (has_certificate && peer_name.empty()) throw Error("the peer's certificate has no name");
+  if (!has_certificate && SSL_session_reused(ssl.get()) != 1)  // cannot be: there is nothing else to show
+    throw Error("the peer has proved nothing");
   stands = true;
 }
 
@@ -142,10 +153,10 @@ std::string Tunnel::take_output() {
   return output;
 }
 
-std::string Tunnel::binding() const {
-  std::string key(32, '\0');
-  if (SSL_export_keying_material(state_->ssl.get(), reinterpret_cast<uint8_t*>(key.data()), key.size(),
-                                 kLabel, std::char_traits<char>::length(kLabel), nullptr, 0, 0) != 1)
+Digest Tunnel::derive_key(std::string_view label) const {
+  Digest key = {};
+  if (SSL_export_keying_material(
+          state_->ssl.get(), key.data(), key.size(), label.data(), label.size(), nullptr, 0, 0) != 1)
     throw Error("OpenSSL: TLS exports no key");
   return key;
 }

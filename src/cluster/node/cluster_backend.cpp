@@ -1,7 +1,7 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/node/cluster_backend.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "engine/refusal.h"
@@ -9,7 +9,7 @@
 namespace cheetah::cluster {
 
 const ServedModel& ClusterBackend::model_of(const GenerationRequest& request) const {
-  const auto named = std::ranges::find(setting_.models, request.origin.model, &ServedModel::name);
+  const auto named = std::ranges::find(setting_.models, origin_of(request).model, &ServedModel::name);
   return named == setting_.models.end() ? setting_.models.front() : *named;
 }
 
@@ -24,47 +24,48 @@ void ClusterBackend::submit(GenerationRequest request, EventSink sink) {
   auto counted = [this, sink = std::move(sink)](GenerationEvent&& event) {
     const bool done = event.done;
     sink(std::move(event));
-    if (done) --in_flight_;
+    if (done && --in_flight_ == 0 && refuses_) emptied_.post(0);
   };
   ClientRequest client;
   client.grammar = setting_.grammar_of(request);
-  client.tenant = request.origin.tenant;
+  const RequestOrigin& origin = origin_of(request);
+  client.tenant = origin.tenant;
   client.model = served.id;
-  client.may_change_model = request.origin.may_change_model;
-  client.degraded_from = request.origin.degraded_from;
-  client.trace = request.origin.trace;
+  client.may_change_model = origin.may_change_model;
+  client.degraded_from = origin.degraded_from;
+  client.trace = origin.trace;
   client.request = std::move(request);
   client.request.grammar = nullptr;  // travels as text
   setting_.loop.post([this, id, now, counted = std::move(counted), client = std::move(client)]() mutable {
-    client.qos_class = setting_.class_of(client.request.origin);
-    client.uid = setting_.desk.add(id, std::move(counted), now);
+    client.qos_class = setting_.class_of(origin_of(client.request));
+    client.uid = setting_.clients.add(id, std::move(counted), now);
     setting_.feed(std::move(client));
   });
 }
 
 void ClusterBackend::cancel(RequestId id) {
   setting_.loop.post([this, id] {
-    if (const auto uid = setting_.desk.find(id)) setting_.feed(ClientCancel{*uid});
+    if (const auto uid = setting_.clients.find(id)) setting_.feed(ClientCancel{*uid});
   });
 }
 
 void ClusterBackend::set_paused(RequestId id, bool paused) {
   setting_.loop.post([this, id, paused] {
-    if (const auto uid = setting_.desk.find(id)) setting_.feed(ClientPause{*uid, paused});
+    if (const auto uid = setting_.clients.find(id)) setting_.feed(ClientPause{*uid, paused});
   });
 }
 
 void ClusterBackend::cancel_all() {
   setting_.loop.post([this] {
-    for (const RequestUid uid : setting_.desk.all()) setting_.feed(ClientCancel{uid});
+    for (const RequestUid uid : setting_.clients.all()) setting_.feed(ClientCancel{uid});
   });
 }
 
 void ClusterBackend::drain(std::chrono::milliseconds limit) {
   refuses_ = true;
   const auto wait_until = [this](Time until) {
-    while (in_flight_ > 0 && std::chrono::steady_clock::now() < until)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::vector<char> news;
+    while (in_flight_ > 0 && emptied_.wait_until(until)) emptied_.take_all(news);
   };
   wait_until(std::chrono::steady_clock::now() + limit);
   if (in_flight_ == 0) return;

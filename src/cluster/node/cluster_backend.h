@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A cluster where a server expects an engine.
 #include <atomic>
@@ -6,9 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "cluster/node/client_desk.h"
+#include "base/mailbox.h"
+#include "cluster/node/client_adapter.h"
 #include "cluster/node/node_loop.h"
 #include "engine/generation_backend.h"
+#include "engine/tags/request_origin.h"
 
 namespace cheetah::cluster {
 
@@ -20,12 +23,12 @@ struct ServedModel {
   EngineConfig limits;                 // of what they may ask
 };
 
-// Every call posts to the node's thread, which owns the desk.
+// Every call posts to the node's thread, which owns the clients.
 class ClusterBackend final : public GenerationBackend {
  public:
   struct Setting {
     NodeLoop& loop;
-    ClientDesk& desk;
+    ClientAdapter& clients;
     std::vector<ServedModel> models;                            // at least one: of a request that names none
     std::function<std::string(const RequestOrigin&)> class_of;  // of service; on the node's thread
     std::function<void(RouterInput)> feed;                      // the router; on the node's thread
@@ -41,8 +44,8 @@ class ClusterBackend final : public GenerationBackend {
   void resume(RequestId id) override { set_paused(id, false); }
   void drain(std::chrono::milliseconds limit) override;
 
-  bool has_workers() const override { return setting_.has_workers(); }
-  EngineStats stats() const override { return setting_.desk.stats(); }
+  std::string out_of_service() const override { return setting_.has_workers() ? "" : "no workers"; }
+  EngineStats stats() const override { return setting_.clients.stats(); }
   std::string explain_last(int64_t num_decisions) const override { return setting_.explain(num_decisions); }
   const EngineConfig& config() const override { return setting_.models.front().limits; }
   const Model& model() const override { return *setting_.models.front().model; }
@@ -55,6 +58,7 @@ class ClusterBackend final : public GenerationBackend {
   Setting setting_;
   std::atomic<int64_t> in_flight_ = 0;
   std::atomic<bool> refuses_ = false;
+  Mailbox<char> emptied_;  // while it drains: the last request has ended
 };
 
 }  // namespace cheetah::cluster

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/node/failpoints.h"
 
 #include <unistd.h>
@@ -15,13 +16,13 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "cluster/node/fault_places.h"
-#include "serve/event_log.h"
+#include "observe/event_log.h"
 
 namespace cheetah::cluster {
 namespace {
 
-constexpr std::array<std::string_view, 7> kNames = {"nothing", "kill", "stop",  "stall",
-                                                    "fail",    "drop", "double"};
+constexpr std::array<std::string_view, 7> kNames = {
+    "nothing", "kill", "stop", "stall", "fail", "drop", "double"};
 
 [[noreturn]] void refuse(std::string_view fault, std::string_view expected) {
   throw UsageError(format("CHEETAH_FAILPOINTS: {}: expected {}", printable(fault), expected));
@@ -43,19 +44,18 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-// Straight there: whoever is killed next has no time for a log of its own.
+// Straight there: a process that is killed next has no time for a log of its own.
 void tell(int report, std::string_view event, const std::vector<LogField>& fields) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const std::string line =
-      render_log_line(LogFormat::kJson, LogLevel::kWarning, event, fields,
-                      std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) +
-      "\n";
+  const std::string line = render_log_line(LogFormat::kJson, LogLevel::kWarning, event, fields,
+                               std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) +
+                           "\n";
   [[maybe_unused]] const ssize_t written = ::write(report, line.data(), line.size());
 }
 
 }  // namespace
 
-std::string_view name_of(Strike strike) { return kNames.at(static_cast<size_t>(strike)); }
+std::string_view name_of(FaultAction action) { return kNames.at(static_cast<size_t>(action)); }
 
 Failpoints::Failpoints(const std::string& setting, int report) : report_(report) {
   if (setting.starts_with('@')) {
@@ -86,9 +86,9 @@ Failpoints::Faults Failpoints::parse(std::string_view text, char separator) {
       refuse(line, "stall:TIME");
     }
     for (size_t i = 1; i < kNames.size(); ++i)
-      if (action == kNames[i]) fault.strike = static_cast<Strike>(i);
-    if (fault.strike == Strike::kNothing) refuse(line, "kill, stop, stall:TIME, fail, drop or double");
-    if (const std::string why = why_no_place(place, fault.strike); !why.empty()) refuse(line, why);
+      if (action == kNames[i]) fault.action = static_cast<FaultAction>(i);
+    if (fault.action == FaultAction::kNothing) refuse(line, "kill, stop, stall:TIME, fail, drop or double");
+    if (const std::string why = why_no_place(place, fault.action); !why.empty()) refuse(line, why);
     for (size_t i = 1; i < parts.size(); ++i) read_option(fault, parts[i]);
     faults.emplace(place, fault);
   }
@@ -117,26 +117,26 @@ void Failpoints::read_option(Fault& fault, std::string_view option) {
 
 bool Failpoints::is_due(Fault& fault, bool alone) {
   const auto hit = static_cast<uint64_t>(fault.hits++);
-  if (!alone || fault.hits < fault.first_hit || fault.struck >= fault.times) return false;
+  if (!alone || fault.hits < fault.first_hit || fault.injected >= fault.times) return false;
   constexpr double kWhole = 4294967296.0;
   if (fault.chance < 1 && philox_at(fault.seed, 0, hit) >= fault.chance * kWhole) return false;
-  ++fault.struck;
+  ++fault.injected;
   return true;
 }
 
-Strike Failpoints::hit(std::string_view place) {
+FaultAction Failpoints::hit(std::string_view place) {
   Fault due;
   faults_.with([&](Faults& faults) {
     const auto [first, last] = faults.equal_range(place);
     for (auto at = first; at != last; ++at)
-      if (is_due(at->second, due.strike == Strike::kNothing)) due = at->second;
+      if (is_due(at->second, due.action == FaultAction::kNothing)) due = at->second;
   });
-  if (due.strike == Strike::kNothing) return due.strike;
-  tell(report_, "failpoint", {{"place", place}, {"action", name_of(due.strike)}, {"hit", due.hits}});
-  if (due.strike == Strike::kKill) kill(getpid(), SIGKILL);
-  if (due.strike == Strike::kStop) raise(SIGSTOP);  // to this thread: none of them goes on
-  if (due.strike == Strike::kStall) std::this_thread::sleep_for(std::chrono::milliseconds(due.stall_ms));
-  return due.strike;
+  if (due.action == FaultAction::kNothing) return due.action;
+  tell(report_, "failpoint", {{"place", place}, {"action", name_of(due.action)}, {"hit", due.hits}});
+  if (due.action == FaultAction::kKill) kill(getpid(), SIGKILL);
+  if (due.action == FaultAction::kStop) raise(SIGSTOP);  // to this thread: none of them goes on
+  if (due.action == FaultAction::kStall) std::this_thread::sleep_for(std::chrono::milliseconds(due.stall_ms));
+  return due.action;
 }
 
 void Failpoints::look_again() {

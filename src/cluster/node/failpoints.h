@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Faults on purpose: a test names places of a node and what shall happen when it gets there, so that a
 // process dies, hangs or fails in exactly the phase that is meant. Without a setting there is no object of
@@ -22,34 +23,34 @@
 
 namespace cheetah::cluster {
 
-enum class Strike : uint8_t { kNothing, kKill, kStop, kStall, kFail, kDrop, kDouble };
-std::string_view name_of(Strike strike);
+enum class FaultAction : uint8_t { kNothing, kKill, kStop, kStall, kFail, kDrop, kDouble };
+std::string_view name_of(FaultAction action);
 
 class Failpoints {
  public:
-  // Throws UsageError for what is no setting, and where no such place is or it knows no such action.
-  // Strikes are told on `report`, a file descriptor.
+  // Throws UsageError for a malformed setting, an unknown place, or an action the place does not have.
+  // Faults are reported on `report`, a file descriptor.
   explicit Failpoints(const std::string& setting, int report = 2);
 
-  // The node is there: any thread. Kill, stop and stall have happened when it returns. Each strike is a line
+  // The node is there: any thread. Kill, stop and stall have happened when it returns. Each action is a line
   // of its report, written before it happens, so that a test can count those that were fatal.
-  Strike hit(std::string_view place);
+  FaultAction hit(std::string_view place);
   // Of a file: reads it if it has changed. What cannot be used is told there too and changes nothing.
   void look_again();
 
  private:
   struct Fault {
-    Strike strike = Strike::kNothing;
+    FaultAction action = FaultAction::kNothing;
     int64_t stall_ms = 0;
     int64_t first_hit = 1, times = 1;
     double chance = 1;
     uint64_t seed = 0;
-    int64_t hits = 0, struck = 0;
+    int64_t hits = 0, injected = 0;
   };
   using Faults = std::multimap<std::string, Fault, std::less<>>;
   static Faults parse(std::string_view text, char separator);
   static void read_option(Fault& fault, std::string_view option);
-  static bool is_due(Fault& fault, bool alone);  // of several at one place the first strikes
+  static bool is_due(Fault& fault, bool alone);  // of several at one place the first faults
 
   int report_;
   std::string file_, contents_;  // of the thread that looks again

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/node/failpoints.h"
 
 #include <gtest/gtest.h>
@@ -15,48 +16,47 @@
 namespace cheetah::cluster {
 namespace {
 
-std::vector<Strike> strikes(Failpoints& points, std::string_view place, int times) {
-  std::vector<Strike> all;
+std::vector<FaultAction> actions(Failpoints& points, std::string_view place, int times) {
+  std::vector<FaultAction> all;
   for (int i = 0; i < times; ++i) all.push_back(points.hit(place));
   return all;
 }
 
 TEST(Failpoints, StrikeOnceAtTheNamedPlaceAndNowhereElse) {
   Failpoints points("send.Tokens=drop", -1);
-  EXPECT_EQ(points.hit("receive.Tokens"), Strike::kNothing);
-  EXPECT_EQ(strikes(points, "send.Tokens", 3),
-            (std::vector{Strike::kDrop, Strike::kNothing, Strike::kNothing}));
+  EXPECT_EQ(points.hit("receive.Tokens"), FaultAction::kNothing);
+  EXPECT_EQ(actions(points, "send.Tokens", 3),
+      (std::vector{FaultAction::kDrop, FaultAction::kNothing, FaultAction::kNothing}));
 }
 
 TEST(Failpoints, CountFromTheHitThatIsNamedAndStopWhenTheyHaveStruckOftenEnough) {
   Failpoints points("do.PostSlab=fail,hit=2,times=2; told.JobDelivered=double", -1);
-  EXPECT_EQ(strikes(points, "do.PostSlab", 4),
-            (std::vector{Strike::kNothing, Strike::kFail, Strike::kFail, Strike::kNothing}));
-  EXPECT_EQ(points.hit("told.JobDelivered"), Strike::kDouble);
+  EXPECT_EQ(actions(points, "do.PostSlab", 4),
+      (std::vector{FaultAction::kNothing, FaultAction::kFail, FaultAction::kFail, FaultAction::kNothing}));
+  EXPECT_EQ(points.hit("told.JobDelivered"), FaultAction::kDouble);
 }
 
 TEST(Failpoints, OfOneSeedStrikeAtTheSameHitsAndAboutAsOftenAsTheChanceSays) {
   const auto count = [](const char* setting) {
     Failpoints points(setting, -1);
-    const auto all = strikes(points, "send.Heartbeat", 400);
-    return std::pair(all, std::count(all.begin(), all.end(), Strike::kDrop));
+    const auto all = actions(points, "send.Heartbeat", 400);
+    return std::pair(all, std::count(all.begin(), all.end(), FaultAction::kDrop));
   };
-  const auto [first, struck] = count("send.Heartbeat=drop,chance=0.25,seed=7");
+  const auto [first, injected] = count("send.Heartbeat=drop,chance=0.25,seed=7");
   EXPECT_EQ(first, count("send.Heartbeat=drop,chance=0.25,seed=7").first);
   EXPECT_NE(first, count("send.Heartbeat=drop,chance=0.25,seed=8").first);
-  EXPECT_GT(struck, 50);
-  EXPECT_LT(struck, 150);
+  EXPECT_GT(injected, 50);
+  EXPECT_LT(injected, 150);
 }
 
 TEST(Failpoints, RefuseWhatIsNoSettingAndSayWhatWasExpected) {
-  const std::pair<const char*, const char*> kCases[] = {
-      {"send.Tokens", "PLACE=ACTION"},          {"send.Tokens=explode", "kill, stop"},
-      {"send.Nothing=drop", "a place"},         {"Tokens=drop", "a place"},
-      {"told.PeerMessage=kill", "a place"},     {"send.Tokens=fail", "cannot fail"},
+  const std::pair<const char*, const char*> kCases[] = {{"send.Tokens", "PLACE=ACTION"},
+      {"send.Tokens=explode", "kill, stop"}, {"send.Nothing=drop", "a place"}, {"Tokens=drop", "a place"},
+      {"told.PeerMessage=kill", "a place"}, {"send.Tokens=fail", "cannot fail"},
       {"told.EngineEvent=drop", "cannot drop"}, {"client.event=double", "cannot double"},
-      {"send.Tokens=stall", "stall:TIME"},      {"send.Tokens=stall:soon", "2s or 300ms"},
-      {"send.Tokens=drop,hit=0", "hit=N"},      {"send.Tokens=drop,chance=2", "chance=P"},
-      {"send.Tokens=drop,often", "hit=N"},      {"@/nowhere/at/all", "cannot be read"}};
+      {"send.Tokens=stall", "stall:TIME"}, {"send.Tokens=stall:soon", "2s or 300ms"},
+      {"send.Tokens=drop,hit=0", "hit=N"}, {"send.Tokens=drop,chance=2", "chance=P"},
+      {"send.Tokens=drop,often", "hit=N"}, {"@/nowhere/at/all", "cannot be read"}};
   for (const auto& [setting, expected] : kCases) {
     try {
       Failpoints points(setting, -1);
@@ -72,14 +72,14 @@ TEST(Failpoints, OfAFileChangeWithItAndABrokenOneChangesNothing) {
   const auto write = [&](const char* text) { std::ofstream(path) << text; };
   write("");
   Failpoints points("@" + path.string(), -1);
-  EXPECT_EQ(points.hit("send.Tokens"), Strike::kNothing);
+  EXPECT_EQ(points.hit("send.Tokens"), FaultAction::kNothing);
   write("send.Tokens=drop,times=5\nsend.Cancel=double\n");
   points.look_again();
-  EXPECT_EQ(points.hit("send.Tokens"), Strike::kDrop);
-  EXPECT_EQ(points.hit("send.Cancel"), Strike::kDouble);
+  EXPECT_EQ(points.hit("send.Tokens"), FaultAction::kDrop);
+  EXPECT_EQ(points.hit("send.Cancel"), FaultAction::kDouble);
   write("send.Tokens=");
   points.look_again();
-  EXPECT_EQ(points.hit("send.Tokens"), Strike::kDrop);
+  EXPECT_EQ(points.hit("send.Tokens"), FaultAction::kDrop);
   std::filesystem::remove(path);
 }
 
@@ -108,15 +108,16 @@ TEST(Failpoints, KillAndStopTheProcessThatHasThem) {
 TEST(Failpoints, EveryOutputThatCanFailIsAnsweredAsItsCoreExpects) {
   const RequestKey key{RequestUid{7}, Attempt{2}};
   const WorkerOutput kOutputs[] = {EngineSubmit{.key = key}, ReserveSpace{.key = key}, ImportSlab{.key = key},
-                                   PushJob{{.key = key}},    StartExport{.key = key},  PostSlab{.key = key}};
+      PushJob{{.key = key}}, StartExport{.key = key}, PostSlab{.key = key}};
   for (const WorkerOutput& output : kOutputs) {
-    EXPECT_EQ(why_no_place(format("do.{}", output_name(output)), Strike::kFail), "");
+    EXPECT_EQ(why_no_place(format("do.{}", output_name(output)), FaultAction::kFail), "");
     EXPECT_TRUE(failure_of(output).has_value()) << output_name(output);
   }
   EXPECT_FALSE(failure_of(Unpin{key}).has_value());
   EXPECT_EQ(input_name(SlabSent{}), "SlabSent");
   EXPECT_EQ(input_name(LoadMeasured{}), "LoadMeasured");
   EXPECT_EQ(output_name(Drained{}), "Drained");
+  EXPECT_EQ(output_name(RecordSpan{}), "RecordSpan") << "also the last of them";
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/node/fault_places.h"
 
 #include <algorithm>
@@ -5,23 +6,16 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/names.h"
 
 namespace cheetah::cluster {
 namespace {
 
-constexpr std::array<std::string_view, std::variant_size_v<WorkerOutput>> kOutputs = {
-    "SendMessage",     "Count",        "LogDecision", "EngineSubmit", "EngineCancel", "EnginePause",
-    "LookUpCache",     "ReserveSpace", "ImportSlab",  "Unpin",        "Quarantine",   "FenceReservation",
-    "FreeReservation", "PushJob",      "AckJob",      "NackJob",      "ExtendJob",    "StartExport",
-    "ReleaseExport",   "PostSlab",     "FenceWrites", "Announce",     "WarmUp",       "Drained"};
-constexpr std::array<std::string_view, std::variant_size_v<WorkerInput>> kInputs = {
-    "PeerMessage",       "PeerUp",         "PeerDown",    "PeerPressed",  "RegistrySnapshot", "RegistryPut",
-    "RegistryGone",      "Tick",           "EngineEvent", "CacheLooked",  "SpaceReserved",    "SlabImported",
-    "ReservationFenced", "ExportProgress", "SlabSent",    "WritesFenced", "JobDelivered",     "QueueUp",
-    "QueueDown",         "DrainRequested", "WarmedUp",    "LoadMeasured"};
+constexpr auto kOutputs = kAlternativeNames<WorkerOutput>;
+constexpr auto kInputs = kAlternativeNames<WorkerInput>;
 constexpr std::array<std::string_view, 3> kOwn = {"client.request", "client.event", "transfer.midway"};
-constexpr std::array<std::string_view, 6> kCanFail = {"EngineSubmit", "ReserveSpace", "ImportSlab",
-                                                      "PushJob",      "StartExport",  "PostSlab"};
+constexpr std::array<std::string_view, 6> kCanFail = {
+    "EngineSubmit", "ReserveSpace", "ImportSlab", "PushJob", "StartExport", "PostSlab"};
 // The queue may lose and double them; whatever else is promised an answer gets it once.
 constexpr std::array<std::string_view, 3> kCanBeLost = {"PushJob", "AckJob", "ExtendJob"};
 
@@ -35,10 +29,10 @@ bool is_message(std::string_view name, std::index_sequence<kIndex...>) {
   return ((message_name(Message(std::in_place_index<kIndex>)) == name) || ...);
 }
 
-bool at_any_place(Strike strike) {
-  return strike == Strike::kKill || strike == Strike::kStop || strike == Strike::kStall;
+bool at_any_place(FaultAction action) {
+  return action == FaultAction::kKill || action == FaultAction::kStop || action == FaultAction::kStall;
 }
-bool on_the_way(Strike strike) { return strike == Strike::kDrop || strike == Strike::kDouble; }
+bool on_the_way(FaultAction action) { return action == FaultAction::kDrop || action == FaultAction::kDouble; }
 
 // Outputs the node does itself and inputs that have places of their own are none.
 bool is_output(std::string_view name) {
@@ -46,12 +40,12 @@ bool is_output(std::string_view name) {
 }
 bool is_input(std::string_view name) { return holds(kInputs, name) && name != "PeerMessage"; }
 
-bool knows(std::string_view kind, std::string_view name, Strike strike) {
-  if (at_any_place(strike)) return true;
-  if (kind == "send" || kind == "receive") return on_the_way(strike);
-  if (kind == "told") return name == "JobDelivered" && on_the_way(strike);
+bool knows(std::string_view kind, std::string_view name, FaultAction action) {
+  if (at_any_place(action)) return true;
+  if (kind == "send" || kind == "receive") return on_the_way(action);
+  if (kind == "told") return name == "JobDelivered" && on_the_way(action);
   if (kind != "do") return false;
-  return strike == Strike::kFail ? holds(kCanFail, name) : on_the_way(strike) && holds(kCanBeLost, name);
+  return action == FaultAction::kFail ? holds(kCanFail, name) : on_the_way(action) && holds(kCanBeLost, name);
 }
 
 }  // namespace
@@ -81,7 +75,7 @@ std::optional<WorkerInput> failure_of(const WorkerOutput& output) {
   return std::nullopt;
 }
 
-std::string why_no_place(std::string_view place, Strike strike) {
+std::string why_no_place(std::string_view place, FaultAction action) {
   const size_t dot = std::min(place.find('.'), place.size());
   const std::string_view kind = place.substr(0, dot), name = place.substr(std::min(dot + 1, place.size()));
   const bool message = (kind == "send" || kind == "receive") &&
@@ -91,7 +85,7 @@ std::string why_no_place(std::string_view place, Strike strike) {
   if (!exists)
     return "a place: send.MESSAGE, receive.MESSAGE, do.OUTPUT, told.INPUT, client.request, client.event or "
            "transfer.midway";
-  if (!knows(kind, name, strike)) return format("another action: {} cannot {}", place, name_of(strike));
+  if (!knows(kind, name, action)) return format("another action: {} cannot {}", place, name_of(action));
   return "";
 }
 

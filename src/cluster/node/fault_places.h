@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Where a node can be made to fail (failpoints.h).
 //
 //   send.MESSAGE, receive.MESSAGE   a message of the wire (wire/message.h) to or from another process
-//   do.OUTPUT                       before a worker does what its core asks for (core/ports.h)
+//   do.OUTPUT                       before a worker does what its core asks for (core/worker_ports.h)
 //   told.INPUT                      before a worker's core hears of what happened
 //   client.request, client.event    at a router: a request has come, an event goes to its client
 //   transfer.midway                 on the thread that moves pages: a slab is begun and not finished
@@ -13,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cluster/core/ports.h"
+#include "cluster/core/worker_ports.h"
 #include "cluster/node/failpoints.h"
 
 namespace cheetah::cluster {
@@ -24,6 +25,6 @@ std::string_view input_name(const WorkerInput& input);
 std::optional<WorkerInput> failure_of(const WorkerOutput& output);
 
 // Empty: the place knows the action; else what was expected instead, in a few words.
-std::string why_no_place(std::string_view place, Strike strike);
+std::string why_no_place(std::string_view place, FaultAction action);
 
 }  // namespace cheetah::cluster

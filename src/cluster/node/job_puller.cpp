@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/node/job_puller.h"
 
 #include <utility>

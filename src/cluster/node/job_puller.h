@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Takes jobs from the prefill queue, as many as the worker wants and no more.
 #include <atomic>

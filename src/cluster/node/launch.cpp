@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/node/launch.h"
 
 #include <algorithm>
@@ -6,9 +7,9 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "cluster/net/session_crypto.h"
+#include "cluster/net/crypto.h"
 #include "cluster/net/tcp_mesh.h"
-#include "cluster/node/page_desk.h"
+#include "cluster/node/kv_adapter.h"
 #include "cluster/policy/policy_routing.h"
 #include "cluster/transfer/kv_compat.h"
 #include "cluster/transfer/slab.h"
@@ -24,13 +25,13 @@ TransferBackend transfer_of(const LaunchOptions& options) {
   if (options.transfer != "auto") {
     const auto named = transfer_backend_from_name(options.transfer);
     if (!named)
-      throw UsageError(format("--transfer {}: expected auto, shm or ucx", printable(options.transfer)));
+      throw UsageError(format("--transfer {}: expected auto, shm, tcp or ucx", printable(options.transfer)));
     return *named;
   }
   if (options.cluster.kind == ClusterUrl::Kind::kInProcess) return TransferBackend::kInProcess;
   // Whom only this machine reaches has peers on this machine alone.
   const bool here = options.host == "127.0.0.1" || options.host == "::1" || options.host == "localhost";
-  return here ? TransferBackend::kSharedMemory : TransferBackend::kUcx;
+  return here ? TransferBackend::kSharedMemory : TransferBackend::kTcp;
 }
 
 std::string hex_digest(const std::string& text) {
@@ -42,8 +43,7 @@ std::string hex_digest(const std::string& text) {
 
 // Slots for the longest prompt at least: one that can never be received would only wait for space.
 std::unique_ptr<TransferAgent> make_agent(const LaunchOptions& options, const NodeConfig& node,
-                                          const Engine& engine, Failpoints* failpoints,
-                                          const InProcessWorld* world) {
+    const Engine& engine, Failpoints* failpoints, const InProcessCluster* together) {
   const KvFormat& format_of = engine.kv_format();
   const WorkerConfig& worker = node.worker;
   const int64_t slab_tokens = worker.slab_tokens;
@@ -51,30 +51,28 @@ std::unique_ptr<TransferAgent> make_agent(const LaunchOptions& options, const No
   TransferConfig config;
   config.backend = transfer_of(options);
   config.self = node.id;
-  config.secret = options.credentials.secret;
-  config.identity = options.credentials.identity;
+  config.credentials = options.credentials;
   config.slot_bytes = slab_bytes(slab_tokens / format_of.page_tokens, place_bytes);
   const int64_t longest = engine.config().max_context / slab_tokens + 1;
   config.num_slots = std::max(options.receive_bytes / config.slot_bytes, longest);
   config.host = options.host;
-  if (world) config.fabric = world->fabric;
+  if (together) config.fabric = together->fabric;
   if (failpoints) config.midway = [failpoints] { failpoints->hit("transfer.midway"); };
   return make_transfer_agent(config);
 }
 
-std::unique_ptr<Mesh> make_mesh(const LaunchOptions& options, WorkerId id, InProcessWorld* world) {
-  if (world) return world->network.join(id);
+std::unique_ptr<Mesh> make_mesh(const LaunchOptions& options, WorkerId id, InProcessCluster* together) {
+  if (together) return together->network.join(id);
   TcpMeshConfig config;
   config.self = id;
   config.host = options.host;
   config.port = options.port;
-  config.secret = options.credentials.secret;
-  config.identity = options.credentials.identity;
+  config.credentials = options.credentials;
   return make_tcp_mesh(config);
 }
 
-std::unique_ptr<PolicyRouting> make_routing(const LaunchOptions& options,
-                                            const std::vector<ServedModel>& models) {
+std::unique_ptr<PolicyRouting> make_routing(
+    const LaunchOptions& options, const std::vector<ServedModel>& models) {
   std::vector<PolicyRouting::ServedModel> names;
   for (const ServedModel& served : models) names.push_back({served.name, served.id});
   const auto block_names = [models](const ClientRequest& client, int64_t page_tokens) {
@@ -89,9 +87,9 @@ std::unique_ptr<PolicyRouting> make_routing(const LaunchOptions& options,
 std::vector<ServedModel> served_models(const LaunchParts& parts, const EngineConfig& limits) {
   std::vector<ServedModel> models = {
       {.name = parts.model_name.empty() ? parts.model->name() : parts.model_name,
-       .id = model_id(*parts.model),
-       .model = parts.model,
-       .limits = limits}};
+          .id = model_id(*parts.model),
+          .model = parts.model,
+          .limits = limits}};
   for (ServedModel served : parts.more_models) {
     served.id = model_id(*served.model);
     if (std::ranges::find(models, served.name, &ServedModel::name) != models.end())
@@ -106,7 +104,7 @@ std::vector<ServedModel> served_models(const LaunchParts& parts, const EngineCon
 }  // namespace
 
 std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchParts& parts,
-                                  const EngineConfig& engine, InProcessWorld* world) {
+    const EngineConfig& engine, InProcessCluster* together) {
   NodeConfig config;
   config.id = random_worker_id(options.credentials.identity.get());
   config.role = options.role;
@@ -127,16 +125,16 @@ std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchPart
   made.log = parts.log;
   made.traces = parts.traces;
   made.failpoints = parts.failpoints;
-  made.mesh = make_mesh(options, config.id, world);
+  made.mesh = make_mesh(options, config.id, together);
   // Whoever pulls a job must be able to do it: those whose pages fit have a queue of their own.
   made.services =
-      connect_services(options.cluster, world ? world->services : nullptr, config.model.substr(0, 8));
+      connect_services(options.cluster, together ? together->services : nullptr, config.model.substr(0, 8));
   if (options.role != Role::kRouter) {
-    made.engine = std::make_unique<Engine>(parts.model, engine);
+    made.engine = std::make_unique<Engine>(parts.model, engine, parts.engine_hooks);
     if (options.transfer_dtype)
       config.worker.wire =
           with_dtype(describe_pages(made.engine->kv_format(), config.model), *options.transfer_dtype);
-    made.transfer = make_agent(options, config, *made.engine, parts.failpoints, world);
+    made.transfer = make_agent(options, config, *made.engine, parts.failpoints, together);
   }
   made.models = served_models(parts, made.engine ? made.engine->config() : engine);
   if (options.role == Role::kRouter || options.takes_clients)
@@ -152,8 +150,8 @@ std::string model_id(const Model& model) {
   std::string text = format("{} {} {}", model.num_parameters(), traits.vocab, traits.hidden);
   const auto add = [&](const Norm& norm) {
     if (norm.present())
-      text.append(reinterpret_cast<const char*>(norm.weight),
-                  static_cast<size_t>(traits.hidden) * sizeof(float));
+      text.append(
+          reinterpret_cast<const char*>(norm.weight), static_cast<size_t>(traits.hidden) * sizeof(float));
   };
   for (const LayerWeights& layer : weights.layers) {
     add(layer.attention_in);

@@ -1,14 +1,15 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Puts a node together from what a person asked for.
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "cluster/net/identity.h"
+#include "cluster/net/credentials.h"
 #include "cluster/net/local_mesh.h"
 #include "cluster/node/node.h"
 #include "cluster/policy/policy_config.h"
-#include "cluster/registry/in_process_services.h"
+#include "cluster/services/in_process_services.h"
 
 namespace cheetah::cluster {
 
@@ -35,21 +36,22 @@ struct LaunchParts {
   EventLog* log = nullptr;
   TraceExporter* traces = nullptr;
   Failpoints* failpoints = nullptr;           // for tests
+  EngineHooks engine_hooks{};                 // of the worker's engine
   std::string model_name = {};                // as clients call it; "": its own
   std::vector<ServedModel> more_models = {};  // of other workers, that clients of this node may ask for
 };
 
 // What the nodes of one process share.
-struct InProcessWorld {
+struct InProcessCluster {
   LocalNetwork network;
   std::shared_ptr<InProcessServices> services = std::make_shared<InProcessServices>();
   std::shared_ptr<InProcessFabric> fabric = make_in_process_fabric();
 };
 
-// `engine`: resolved, for a worker; for a router the limits that clients are told. `world` is needed for a
+// `engine`: resolved, for a worker; for a router the limits that clients are told. `together` is needed for a
 // cluster within one process. Throws Error for what cannot be had.
 std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchParts& parts,
-                                  const EngineConfig& engine, InProcessWorld* world = nullptr);
+    const EngineConfig& engine, InProcessCluster* together = nullptr);
 
 // Tells models apart, in whatever type their weights are held: shape and a sample of the weights.
 std::string model_id(const Model& model);

@@ -1,7 +1,7 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/node/node.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -9,7 +9,7 @@
 #include "cluster/node/node_state.h"
 #include "cluster/registry/keys.h"
 #include "cluster/wire/codec.h"
-#include "serve/event_log.h"
+#include "observe/event_log.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -19,12 +19,13 @@ constexpr size_t kDecisionsKept = 256;
 }  // namespace
 
 // One round of the node's thread: what is due, then everything that came of it.
-Time Node::State::turn(Time now) {
+Time Node::State::run_once(Time now) {
   if (now >= next_beat) beat(now);
   if (edge) edge->poll(now);
   if (router && router->next_wake() <= now) feed(RouterInput(Tick{}));
   if (worker && worker->next_wake() <= now) feed(WorkerInput(Tick{}));
   process(now);
+  tell_waiters();
   if (edge) edge->want_jobs(worker->jobs_wanted());
   Time wake = next_beat;
   if (router) wake = std::min(wake, router->next_wake());
@@ -42,7 +43,7 @@ void Node::State::process(Time now) {
       router->handle(std::move(*of_router), now, router_outputs);
       for (RouterOutput& output : router_outputs) execute(output);
       router_outputs.clear();
-    } else if (worker && !(parts.failpoints && struck(std::get<WorkerInput>(input)))) {
+    } else if (worker && !(parts.failpoints && injected(std::get<WorkerInput>(input)))) {
       worker->handle(std::move(std::get<WorkerInput>(input)), now, worker_outputs);
       for (WorkerOutput& output : worker_outputs) execute(output);
       worker_outputs.clear();
@@ -67,11 +68,11 @@ void Node::State::execute(RouterOutput& output) {
   if (parts.failpoints) hit("client", "event");
   Emit& emit = std::get<Emit>(output);
   const RequestUid uid = emit.uid;
-  if (emit.summary) emit.event.cluster = times_of(*emit.summary);
-  if (!desk.emit(std::move(emit), std::chrono::steady_clock::now())) feed(RouterInput(ClientCancel{uid}));
+  if (emit.summary) emit.event.tag = times_of(*emit.summary);
+  if (!clients.emit(std::move(emit), std::chrono::steady_clock::now())) feed(RouterInput(ClientCancel{uid}));
 }
 
-std::shared_ptr<const ClusterTimes> Node::State::times_of(const Emit::Summary& summary) const {
+SharedClusterTimes Node::State::times_of(const Emit::Summary& summary) const {
   const auto name = [this](WorkerId id) {
     if (id == WorkerId{}) return std::string();
     return id == config.id ? config.name : peers.name_of(id);
@@ -79,22 +80,22 @@ std::shared_ptr<const ClusterTimes> Node::State::times_of(const Emit::Summary& s
   const Waterfall& spent = summary.workers;
   auto times = std::make_shared<ClusterTimes>();
   *times = {.queued = spent.queued,
-            .prefill = spent.prefill,
-            .transfer = spent.transfer,
-            .decode = spent.decode,
-            .remote_tokens = spent.remote_tokens,
-            .attempts = summary.attempts,
-            .prefill_worker = name(spent.prefill_worker),
-            .decode_worker = name(summary.decode_worker),
-            .worker_reason = summary.worker_reason,
-            .prefill_reason = summary.prefill_reason,
-            .fallback = spent.fallback,
-            .degraded = summary.degraded,
-            .retry_after = summary.retry_after,
-            .refusal = summary.refusal,
-            .other_model = summary.other_model,
-            .computed = spent.computed,
-            .slabs_hidden = spent.slabs_hidden};
+      .prefill = spent.prefill,
+      .transfer = spent.transfer,
+      .decode = spent.decode,
+      .remote_tokens = spent.remote_tokens,
+      .attempts = summary.attempts,
+      .prefill_worker = name(spent.prefill_worker),
+      .decode_worker = name(summary.decode_worker),
+      .worker_reason = summary.worker_reason,
+      .prefill_reason = summary.prefill_reason,
+      .fallback = spent.fallback,
+      .degraded = summary.degraded,
+      .retry_after = summary.retry_after,
+      .refusal = summary.refusal,
+      .other_model = summary.other_model,
+      .computed = spent.computed,
+      .slabs_hidden = spent.slabs_hidden};
   for (const SlabTimes& slab : spent.slabs)
     times->slabs.push_back({slab.first_token, slab.num_tokens, slab.posted, slab.landed, slab.imported});
   return times;
@@ -104,7 +105,7 @@ void Node::State::execute(WorkerOutput& output) {
   if (auto* message = std::get_if<SendMessage>(&output)) return send(message->to, message->message);
   if (auto* counted = std::get_if<Count>(&output)) return count(*counted);
   if (auto* decision = std::get_if<LogDecision>(&output)) return log_decision(*decision);
-  if (parts.failpoints && struck(output)) return;
+  if (parts.failpoints && injected(output)) return;
   if (auto* said = std::get_if<Announce>(&output)) return announce(said->descriptor);
   if (auto* span = std::get_if<RecordSpan>(&output)) return record(*span);
   if (std::holds_alternative<Drained>(output)) {
@@ -116,9 +117,9 @@ void Node::State::execute(WorkerOutput& output) {
 
 void Node::State::send(WorkerId to, const Message& message) {
   if (to != config.id) {
-    const Strike strike = parts.failpoints ? hit("send", message_name(message)) : Strike::kNothing;
-    if (strike == Strike::kDouble) parts.mesh->send(to, encode(message));
-    if (strike != Strike::kDrop) parts.mesh->send(to, encode(message));
+    const FaultAction action = parts.failpoints ? hit("send", message_name(message)) : FaultAction::kNothing;
+    if (action == FaultAction::kDouble) parts.mesh->send(to, encode(message));
+    if (action != FaultAction::kDrop) parts.mesh->send(to, encode(message));
     return;
   }
   const Audience audience = cluster::audience(message);
@@ -127,13 +128,12 @@ void Node::State::send(WorkerId to, const Message& message) {
 }
 
 void Node::State::log_decision(const LogDecision& decision) {
-  const std::string key = format("{:016x}.{}", static_cast<uint64_t>(decision.key.uid),
-                                 static_cast<uint32_t>(decision.key.attempt));
-  decisions.push_back(format("{} {}: {}", key, decision.what, decision.why));
-  if (decisions.size() > kDecisionsKept) decisions.pop_front();
+  const std::string key = format(
+      "{:016x}.{}", static_cast<uint64_t>(decision.key.uid), static_cast<uint32_t>(decision.key.attempt));
+  decisions.add(format("{} {}: {}", key, decision.what, decision.why));
   if (parts.log && parts.log->wants(LogLevel::kDebug))
-    parts.log->write(LogLevel::kDebug, "decision",
-                     {{"request", key}, {"what", decision.what}, {"why", decision.why}});
+    parts.log->write(
+        LogLevel::kDebug, "decision", {{"request", key}, {"what", decision.what}, {"why", decision.why}});
 }
 
 void Node::State::announce(const WorkerDescriptor& descriptor) {
@@ -142,31 +142,31 @@ void Node::State::announce(const WorkerDescriptor& descriptor) {
   parts.services.registry->announce(worker_key(config.id), encode_descriptor(descriptor));
 }
 
-// A few times a second: how busy we are, whether the queue is there, and numbers for whoever looks.
+// A few times per second: how busy we are, whether the queue is there, and numbers for observers.
 void Node::State::beat(Time now) {
   next_beat = now + config.heartbeat;
   if (parts.failpoints) parts.failpoints->look_again();
   plan(now);
-  log_service("registry", parts.services.registry->state(), registry_is_missed, now);
-  log_service("queue", parts.services.jobs->state(), queue_is_missed, now);
+  log_service("registry", parts.services.registry->state(), missed.registry, now);
+  log_service("queue", parts.services.jobs->state(), missed.queue, now);
   const bool queue_is_up = parts.services.jobs->state().up;
   if (queue_is_up != std::exchange(queue_was_up, queue_is_up))
     feed(queue_is_up ? WorkerInput(QueueUp{}) : WorkerInput(QueueDown{}));
   if (edge) feed(WorkerInput(LoadMeasured{edge->load()}));
   if (policies)
     if (const auto outcome = policies->look(now)) log_policy(*outcome);
-  desk.publish();
+  clients.publish();
   publish_status();
 }
 
 // Work goes on without it, so this is how an address that is wrong shows.
-void Node::State::log_service(const char* name, const ServiceState& service, bool& is_missed,
-                              Time now) const {
+void Node::State::log_service(
+    const char* name, const ServiceState& service, bool& is_missed, Time now) const {
   constexpr Duration kPatience = std::chrono::seconds(2);
-  const bool missed = !service.up && !service.absent && now - service.since >= kPatience;
-  if (missed == std::exchange(is_missed, missed) || !parts.log) return;
-  parts.log->write(missed ? LogLevel::kWarning : LogLevel::kInfo,
-                   format("{}_{}", name, missed ? "down" : "up"), {{"why", service.why}});
+  const bool is_down = !service.up && !service.absent && now - service.since >= kPatience;
+  if (is_down == std::exchange(is_missed, is_down) || !parts.log) return;
+  parts.log->write(is_down ? LogLevel::kWarning : LogLevel::kInfo,
+      format("{}_{}", name, is_down ? "down" : "up"), {{"why", service.why}});
 }
 
 void Node::State::log_policy(const PolicyWatch::Outcome& outcome) {
@@ -174,7 +174,7 @@ void Node::State::log_policy(const PolicyWatch::Outcome& outcome) {
   if (!taken) parts.routing->count_refused_config();
   if (!parts.log) return;
   parts.log->write(taken ? LogLevel::kInfo : LogLevel::kError, taken ? "policy_taken" : "policy_refused",
-                   {{"source", outcome.source}, {"why", outcome.why_not}});
+      {{"source", outcome.source}, {"why", outcome.why_not}});
 }
 
 void Node::State::publish_status() {
@@ -183,7 +183,7 @@ void Node::State::publish_status() {
   now.counters = counters;
   if (router) now.workers = router->workers();
   if (router) now.requests = router->num_requests();
-  if (worker) now.books = worker->books();
+  if (worker) now.outstanding = worker->outstanding();
   if (edge) now.pages = edge->numbers();
   if (router) now.policy = policy_numbers(now.workers);
   if (router) now.worth = parts.routing->worth_text();
@@ -193,8 +193,7 @@ void Node::State::publish_status() {
   status.swap_in(now);
   std::string words = (router ? router->describe() : "") + (worker ? worker->describe() : "");
   description.swap_in(words);
-  std::deque<std::string> lines = decisions;
-  last_decisions.swap_in(lines);
+  decisions.publish();
 }
 
 ClusterNumbers Node::State::policy_numbers(const KnownWorkers& workers) const {
@@ -202,9 +201,9 @@ ClusterNumbers Node::State::policy_numbers(const KnownWorkers& workers) const {
   for (const auto& [id, known] : workers) {
     if (!known.described) continue;
     numbers.workers.push_back({.name = known.descriptor.name,
-                               .role = known.descriptor.role,
-                               .ready = known.reachable(),
-                               .load = known.load});
+        .role = known.descriptor.role,
+        .ready = known.reachable(),
+        .load = known.load});
   }
   return numbers;
 }
@@ -222,8 +221,7 @@ bool Node::drain(std::chrono::milliseconds limit) {
   if (!state_->worker) return true;
   const Time until = std::chrono::steady_clock::now() + limit;
   state_->loop.post([this, limit] { state_->feed(WorkerInput(DrainRequested{limit})); });
-  while (!state_->drained && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  state_->wait_for([state = state_.get()] { return state->drained.load(); }, until);
   return state_->drained;
 }
 
@@ -237,12 +235,52 @@ std::string Node::describe() const { return state_->description.copy(); }
 WorkerId Node::id() const { return state_->config.id; }
 
 bool Node::wait_for_workers(int64_t count, std::chrono::milliseconds limit) const {
-  const Time until = std::chrono::steady_clock::now() + limit;
-  while (status().num_decoders() < count) {
-    if (std::chrono::steady_clock::now() >= until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
+  const auto there = [state = state_.get(), count] { return state->status.copy().num_decoders() >= count; };
+  state_->wait_for(there, std::chrono::steady_clock::now() + limit);
+  return there();
+}
+
+void Node::when_ready(std::function<void()> tell) {
+  state_->loop.post([state = state_.get(), tell = std::move(tell)]() mutable {
+    state->waiters.push_back(
+        {[state] { return state->status.copy().self.state == WorkerState::kReady; }, std::move(tell)});
+  });
+}
+
+// Where the thread has ended, the promise is broken, and the wait ends too.
+void Node::State::wait_for(std::function<bool()> condition, Time until) {
+  auto holds = std::make_shared<std::promise<void>>();
+  const std::future<void> told = holds->get_future();
+  loop.post([this, condition = std::move(condition), holds = std::move(holds)]() mutable {
+    waiters.push_back({std::move(condition), [holds = std::move(holds)] { holds->set_value(); }});
+  });
+  told.wait_until(until);
+}
+
+void Node::State::tell_waiters() {
+  std::erase_if(waiters, [](const Waiter& waiter) {
+    if (!waiter.condition()) return false;
+    waiter.tell();
+    return true;
+  });
+}
+
+void DecisionLog::add(std::string line) {
+  lines_.push_back(std::move(line));
+  if (lines_.size() > kDecisionsKept) lines_.pop_front();
+}
+
+void DecisionLog::publish() {
+  std::deque<std::string> copy = lines_;
+  published_.swap_in(copy);
+}
+
+std::string DecisionLog::last(int64_t count) const {
+  const auto lines = published_.copy();
+  std::string text;
+  for (size_t i = lines.size() - std::min(lines.size(), static_cast<size_t>(count)); i < lines.size(); ++i)
+    text += lines[i] + "\n";
+  return text;
 }
 
 }  // namespace cheetah::cluster

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One process of a cluster, or one of several in a process: a worker with an engine, a router with clients,
 // or both. One thread owns the cores and does what they ask for on the engine, the links, the registry, the
@@ -14,16 +15,16 @@
 #include "cluster/net/mesh.h"
 #include "cluster/node/cluster_backend.h"
 #include "cluster/node/failpoints.h"
-#include "cluster/node/page_desk.h"
+#include "cluster/node/kv_adapter.h"
 #include "cluster/policy/policy_routing.h"
-#include "cluster/registry/services.h"
+#include "cluster/services/services.h"
 #include "cluster/transfer/transfer.h"
 #include "engine/engine.h"
 
 namespace cheetah {
 class EventLog;       // serve/event_log.h
-class GrammarCache;   // serve/api/grammar_cache.h
-class TraceExporter;  // serve/trace_exporter.h
+class GrammarCache;   // engine/grammar/grammar_cache.h
+class TraceExporter;  // observe/trace_exporter.h
 }  // namespace cheetah
 
 namespace cheetah::cluster {
@@ -39,7 +40,7 @@ struct NodeConfig {
   Duration heartbeat = std::chrono::milliseconds(200);
 };
 
-// What a node stands on. Without an engine it is a router; without routing it takes no clients.
+// What a node is built on. Without an engine it is a router; without routing it takes no clients.
 struct NodeParts {
   std::vector<ServedModel> models;   // the first is the engine's; further ones only with clients
   GrammarCache* grammars = nullptr;  // of the engine's model; outlives the node
@@ -58,10 +59,10 @@ struct NodeStatus {
   WorkerDescriptor self;
   KnownWorkers workers;  // with clients: as the router sees them
   std::array<int64_t, static_cast<size_t>(Counter::kCount)> counters{};
-  WorkerCore::Books books;
+  WorkerCore::Outstanding outstanding;
   int64_t requests = 0;  // of clients
   int64_t links = 0;
-  PageDesk::Numbers pages;
+  KvAdapter::Numbers pages;
   ClusterNumbers policy;  // with clients
   std::string worth;      // whether prefilling elsewhere pays, by prompt length
   ServiceState registry, queue;
@@ -85,6 +86,7 @@ class Node {
   NodeStatus status() const;
   std::string describe() const;  // the cores' own words, many lines
   WorkerId id() const;
+  void when_ready(std::function<void()> tell);  // called once, on the node's thread
   // True once `count` decode workers can be reached; false when the time is up.
   bool wait_for_workers(int64_t count, std::chrono::milliseconds limit) const;
 

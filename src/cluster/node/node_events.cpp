@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT
 // What other threads tell a node.
 #include "base/error.h"
 #include "base/format.h"
 #include "cluster/node/node_state.h"
-#include "cluster/node/registry_words.h"
+#include "cluster/node/registry_keys.h"
 #include "cluster/wire/codec.h"
-#include "serve/event_log.h"
+#include "observe/event_log.h"
 
 namespace cheetah::cluster {
 void Node::State::on_registry(const RegistryEvent& event) {
@@ -25,8 +26,8 @@ void Node::State::on_registry(const RegistryEvent& event) {
     descriptor = decode_descriptor(event.entry.value);
   } catch (const Error& error) {
     if (parts.log)
-      parts.log->write(LogLevel::kWarning, "registry_entry_refused",
-                       {{"key", event.entry.key}, {"why", error.what()}});
+      parts.log->write(
+          LogLevel::kWarning, "registry_entry_refused", {{"key", event.entry.key}, {"why", error.what()}});
     return;
   }
   peers.put(descriptor);
@@ -35,9 +36,9 @@ void Node::State::on_registry(const RegistryEvent& event) {
 }
 
 void Node::State::on_message(WorkerId from, Message message) {
-  const Strike strike = parts.failpoints ? hit("receive", message_name(message)) : Strike::kNothing;
-  if (strike == Strike::kDouble) take_message(from, message);
-  if (strike != Strike::kDrop) take_message(from, std::move(message));
+  const FaultAction action = parts.failpoints ? hit("receive", message_name(message)) : FaultAction::kNothing;
+  if (action == FaultAction::kDouble) take_message(from, message);
+  if (action != FaultAction::kDrop) take_message(from, std::move(message));
 }
 
 void Node::State::take_message(WorkerId from, Message message) {
@@ -55,10 +56,13 @@ void Node::State::take_message(WorkerId from, Message message) {
 }
 
 void Node::State::on_link(WorkerId peer, bool up, const std::string& why) {
-  up ? peers.up(peer) : peers.down(peer);
+  if (up)
+    peers.up(peer);
+  else
+    peers.down(peer);
   if (parts.log)
-    parts.log->write(LogLevel::kInfo, up ? "peer_up" : "peer_down",
-                     {{"peer", peers.name_of(peer)}, {"why", why}});
+    parts.log->write(
+        LogLevel::kInfo, up ? "peer_up" : "peer_down", {{"peer", peers.name_of(peer)}, {"why", why}});
   if (up && !worker) send(peer, Hello{self});
   if (up) return feed_both(PeerUp{peer});
   if (edge) edge->peer_lost(peer);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // For tests: whole nodes in one process, and an engine's answers to compare theirs with.
 #include <gtest/gtest.h>
@@ -15,7 +16,8 @@
 #include "cluster/node/launch.h"
 #include "cluster/node/node.h"
 #include "engine/core_fixture.h"
-#include "serve/api/grammar_cache.h"
+#include "engine/grammar/grammar_cache.h"
+#include "engine/tags/cluster_times.h"
 
 namespace cheetah::cluster {
 
@@ -57,7 +59,7 @@ class Answer {
     while (!enough() && inbox_.wait_until(limit)) {
       inbox_.take_all(batch);
       for (GenerationEvent& event : batch) {
-        if (event.cluster) times_ = event.cluster;
+        if (auto times = cluster_times_of(event)) times_ = std::move(times);
         received_.add(std::move(event));
       }
     }
@@ -65,7 +67,7 @@ class Answer {
   }
 
   Received received_;
-  std::shared_ptr<const ClusterTimes> times_;  // shared with the event
+  SharedClusterTimes times_;
   Mailbox<GenerationEvent> inbox_;
 };
 
@@ -139,15 +141,15 @@ class OneProcess {
     return becomes([this] {
       int64_t left = router->status().requests;
       for (const auto& worker : workers) {
-        const WorkerCore::Books books = worker->status().books;
-        left += books.requests + books.jobs + books.reservations + books.exports;
+        const WorkerCore::Outstanding outstanding = worker->status().outstanding;
+        left += outstanding.requests + outstanding.jobs + outstanding.reservations + outstanding.exports;
       }
       return left == 0;
     });
   }
   int64_t num_ready() const {
-    return std::ranges::count_if(router->status().workers,
-                                 [](const auto& known) { return known.second.reachable(); });
+    return std::ranges::count_if(
+        router->status().workers, [](const auto& known) { return known.second.reachable(); });
   }
   std::string told() const {
     std::string text = router->describe() + router->backend().explain_last(100);
@@ -167,7 +169,7 @@ class OneProcess {
   }
   std::shared_ptr<const Model> model_;
   std::unique_ptr<GrammarCache> grammars_;
-  InProcessWorld world_;
+  InProcessCluster world_;
 
  public:
   std::vector<std::unique_ptr<Node>> workers;

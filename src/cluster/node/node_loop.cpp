@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/node/node_loop.h"
 
 #include <algorithm>
@@ -5,8 +6,8 @@
 
 namespace cheetah::cluster {
 
-void NodeLoop::start(std::function<Time(Time)> turn) {
-  turn_ = std::move(turn);
+void NodeLoop::start(std::function<Time(Time)> run_once) {
+  run_once_ = std::move(run_once);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -16,11 +17,11 @@ void NodeLoop::stop() {
 }
 
 void NodeLoop::run() {
-  // A turn that is forgotten costs this much, no more.
+  // A wake-up that was forgotten costs this much, no more.
   constexpr Duration kLongestSleep = std::chrono::seconds(1);
   while (true) {
     const Time now = std::chrono::steady_clock::now();
-    const Time wake = std::min(turn_(now), now + kLongestSleep);
+    const Time wake = std::min(run_once_(now), now + kLongestSleep);
     if (!inbox_.wait_until(wake) && inbox_.closed()) return;
     inbox_.take_all(batch_);
     for (Work& work : batch_) work();

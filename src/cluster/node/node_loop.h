@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The thread of a node. It owns the cores and everything they decide on; all others post work to it.
 #include <functional>
@@ -17,9 +18,9 @@ class NodeLoop {
   // From any thread. After stop() nothing is taken.
   void post(Work work) { inbox_.post(std::move(work)); }
 
-  // Starts the thread: it does what was posted, then calls `turn`, which says when it wants to be called
+  // Starts the thread: it does what was posted, then calls `run_once`, which says when it wants to be called
   // again at the latest.
-  void start(std::function<Time(Time now)> turn);
+  void start(std::function<Time(Time now)> run_once);
   // What was posted before is done first. Returns when the thread has ended.
   void stop();
 
@@ -27,7 +28,7 @@ class NodeLoop {
   void run();
 
   Mailbox<Work> inbox_;
-  std::function<Time(Time)> turn_;
+  std::function<Time(Time)> run_once_;
   std::vector<Work> batch_;
   std::thread thread_;
 };

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT
 #include "base/format.h"
 #include "cluster/node/node.h"
-#include "serve/metrics.h"
+#include "observe/prometheus_text.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -13,43 +14,43 @@ void add_counters(PrometheusText& out, const NodeStatus& status) {
   }
 }
 
-void add_books(PrometheusText& out, const NodeStatus& status) {
+void add_outstanding(PrometheusText& out, const NodeStatus& status) {
   const auto gauge = [&](std::string_view name, int64_t value, std::string_view help) {
     out.family(name, "gauge", help);
     out.sample(static_cast<double>(value));
   };
-  gauge("cheetah_cluster_worker_requests", status.books.requests, "Requests this worker answers");
-  gauge("cheetah_cluster_worker_jobs", status.books.jobs, "Prompts this worker computes for others");
-  gauge("cheetah_cluster_reservations", status.books.reservations, "Receive memory that is reserved");
-  gauge("cheetah_cluster_quarantined", status.books.quarantined,
-        "Receive memory that a writer has not left yet");
+  gauge("cheetah_cluster_worker_requests", status.outstanding.requests, "Requests this worker answers");
+  gauge("cheetah_cluster_worker_jobs", status.outstanding.jobs, "Prompts this worker computes for others");
+  gauge("cheetah_cluster_reservations", status.outstanding.reservations, "Receive memory that is reserved");
+  gauge("cheetah_cluster_quarantined", status.outstanding.quarantined,
+      "Receive memory that a writer has not left yet");
   gauge("cheetah_cluster_links", status.links, "Peers with a link");
   gauge("cheetah_cluster_registry_up", status.registry.up ? 1 : 0, "The registry can be reached");
   gauge("cheetah_cluster_queue_up", status.queue.up ? 1 : 0, "The prefill queue can be reached");
 }
 
-void add_pages(PrometheusText& out, const PageDesk::Numbers& pages) {
+void add_pages(PrometheusText& out, const KvAdapter::Numbers& pages) {
   const auto counter = [&](std::string_view name, double value, std::string_view help) {
     out.family(name, "counter", help);
     out.sample(value);
   };
   counter("cheetah_kv_slabs_sent_total", static_cast<double>(pages.slabs_sent),
-          "Slabs of pages sent to other workers");
+      "Slabs of pages sent to other workers");
   counter("cheetah_kv_slabs_failed_total", static_cast<double>(pages.slabs_failed),
-          "Slabs that could not be sent");
+      "Slabs that could not be sent");
   counter("cheetah_kv_sent_bytes_total", static_cast<double>(pages.bytes_sent), "Bytes of pages sent");
-  counter("cheetah_kv_slabs_received_total", static_cast<double>(pages.slabs_received),
-          "Slabs received whole");
+  counter(
+      "cheetah_kv_slabs_received_total", static_cast<double>(pages.slabs_received), "Slabs received whole");
   counter("cheetah_kv_received_bytes_total", static_cast<double>(pages.bytes_received),
-          "Bytes of pages received");
+      "Bytes of pages received");
   counter("cheetah_kv_slabs_damaged_total", static_cast<double>(pages.slabs_damaged),
-          "Slabs with a wrong checksum");
+      "Slabs with a wrong checksum");
   counter("cheetah_kv_slabs_changed_total", static_cast<double>(pages.slabs_changed),
-          "Slabs that were sent in another type, order or page size than they are kept in");
+      "Slabs that were sent in another type, order or page size than they are kept in");
   out.family("cheetah_kv_transfer_bytes_per_second", "gauge", "Rate at which pages reached others lately");
   out.sample(pages.bytes_per_s);
   counter("cheetah_kv_stalls_total", static_cast<double>(pages.stalls),
-          "Reservations that nothing came into in time");
+      "Reservations that nothing came into in time");
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ std::string Node::metrics() const {
   const NodeStatus now = status();
   PrometheusText out;
   add_counters(out, now);
-  add_books(out, now);
+  add_outstanding(out, now);
   if (now.self.role != Role::kRouter) add_pages(out, now.pages);
   std::string text = out.text();
   if (!now.workers.empty() || now.self.role == Role::kRouter) text += metrics_text(now.policy);

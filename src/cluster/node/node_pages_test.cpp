@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Workers that keep their pages differently: what can become the other's does so on the way, and the tokens
 // are those that the decode worker alone would give.
 #include "cluster/node/node_fixture.h"
@@ -60,9 +61,8 @@ TEST(OtherPages, OfAnyPageSizeGiveTheTokensOfOneEngine) {
 
 // Types lose digits, so the tokens may differ from those of one engine; pages are taken and answers come.
 TEST(OtherPages, OfAnyTypeAreTaken) {
-  for (const auto& [prefill, decode] :
-       {std::pair{DType::kBF16, DType::kF32}, std::pair{DType::kF16, DType::kI8},
-        std::pair{DType::kF8E4M3, DType::kF16}}) {
+  for (const auto& [prefill, decode] : {std::pair{DType::kBF16, DType::kF32},
+           std::pair{DType::kF16, DType::kI8}, std::pair{DType::kF8E4M3, DType::kF16}}) {
     OneProcess cluster(
         {.policy = always_remote(), .prefill = engine_with(prefill, 32), .decode = engine_with(decode, 16)});
     const Asked asked = ask_all(cluster);
@@ -79,7 +79,7 @@ TEST(OtherPages, TravelInTheTypeThatTheReceiverAsksFor) {
   const Asked asked = ask_all(cluster);
   EXPECT_GT(asked.remote_tokens, 900) << cluster.told();
   EXPECT_TRUE(cluster.counts_at_least(Counter::kSlabsImported, 8)) << cluster.told();
-  PageDesk::Numbers sent;
+  KvAdapter::Numbers sent;
   EXPECT_TRUE(cluster.becomes([&] {
     sent = cluster.workers[0]->status().pages;
     return sent.slabs_sent >= 8 && sent.slabs_changed == sent.slabs_sent;
@@ -100,7 +100,7 @@ TEST(OtherPages, ThatCannotBecomeOursAreRefusedAndThePromptIsComputedHere) {
 
 TEST(OtherPages, OfEveryFamilyCanBeRead) {
   for (const char* path : {"models/cub-1m", "tests/models/gemma3_text", "tests/models/gpt_oss",
-                           "tests/models/qwen2-window", "tests/models/deepseek_v3"})
+           "tests/models/qwen2-window", "tests/models/deepseek_v3"})
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
       const auto model = load_quietly(path);
       EngineConfig config = engine_with(dtype, 16);

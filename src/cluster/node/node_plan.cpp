@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: MIT
 // What the policies want changed in the cluster.
 #include "base/format.h"
 #include "cluster/node/node_state.h"
-#include "serve/event_log.h"
+#include "observe/event_log.h"
 
 namespace cheetah::cluster {
 
@@ -19,9 +20,9 @@ void Node::State::plan(Time now) {
   send(flip.worker, FlipRole{.role = flip.to, .epoch = flip.epoch});
   if (parts.log)
     parts.log->write(LogLevel::kInfo, "flip",
-                     {{"worker", format("{:016x}", static_cast<uint64_t>(flip.worker))},
-                      {"to", flip.to == Role::kPrefill ? "prefill" : "decode"},
-                      {"why", std::string(name_of(plan->flip_reason))}});
+        {{"worker", format("{:016x}", static_cast<uint64_t>(flip.worker))},
+            {"to", flip.to == Role::kPrefill ? "prefill" : "decode"},
+            {"why", std::string(name_of(plan->flip_reason))}});
 }
 
 }  // namespace cheetah::cluster

@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: MIT
 // How a node comes to life, and how it ends.
 #include "base/format.h"
-#include "cluster/net/session_crypto.h"
+#include "cluster/net/crypto.h"
 #include "cluster/node/node_state.h"
-#include "cluster/node/registry_words.h"
+#include "cluster/node/registry_keys.h"
 #include "cluster/registry/keys.h"
 #include "cluster/wire/codec.h"
 #include "engine/grammar/grammar.h"
-#include "serve/event_log.h"
+#include "observe/event_log.h"
 
 namespace cheetah::cluster {
 
@@ -23,14 +24,14 @@ Node::State::State(const NodeConfig& node_config, NodeParts node_parts)
       parts(std::move(node_parts)),
       self(describe_self()),
       peers(*parts.mesh, config.id, config.role, parts.routing != nullptr),
-      desk(config.id) {
+      clients(config.id) {
   make_cores();
   start_mesh();
   watch_registry();
-  loop.start([this](Time now) { return turn(now); });
+  loop.start([this](Time now) { return run_once(now); });
 }
 
-// The thread ends first; whoever posts to it later posts to a closed box.
+// The thread ends first; a later post goes to a closed box.
 Node::State::~State() {
   parts.services.registry->withdraw(worker_key(config.id));
   loop.stop();
@@ -67,11 +68,10 @@ void Node::State::make_cores() {
     setting.self = config.id;
     setting.prefer_self = parts.engine != nullptr;
     router = std::make_unique<RouterCore>(setting, *parts.routing);
-    policies.emplace(config.policy_file,
-                     [this](const PolicyConfig& policy) { parts.routing->configure(policy); });
-    backend = std::make_unique<ClusterBackend>(ClusterBackend::Setting{
-        .loop = loop,
-        .desk = desk,
+    policies.emplace(config.policy_file, parts.routing->config(),
+        [this](const PolicyConfig& policy) { parts.routing->configure(policy); });
+    backend = std::make_unique<ClusterBackend>(ClusterBackend::Setting{.loop = loop,
+        .clients = clients,
         .models = parts.models,
         .class_of =
             [this](const RequestOrigin& from) {
@@ -85,15 +85,7 @@ void Node::State::make_cores() {
               feed(std::move(input));
             },
         .has_workers = [this] { return status.copy().num_decoders() > 0; },
-        .explain =
-            [this](int64_t num) {
-              const auto lines = last_decisions.copy();
-              std::string text;
-              for (size_t i = lines.size() - std::min(lines.size(), static_cast<size_t>(num));
-                   i < lines.size(); ++i)
-                text += lines[i] + "\n";
-              return text;
-            },
+        .explain = [this](int64_t num) { return decisions.last(num); },
         .grammar_of =
             [](const GenerationRequest& request) {
               if (!request.grammar) return GrammarSource{};
@@ -105,14 +97,13 @@ void Node::State::make_cores() {
   WorkerConfig setting = config.worker;
   setting.descriptor = self;
   worker = std::make_unique<WorkerCore>(setting);
-  edge = std::make_unique<WorkerEdge>(
-      WorkerEdge::Setting{.engine = *parts.engine,
-                          .transfer = *parts.transfer,
-                          .jobs = *parts.services.jobs,
-                          .grammars = *parts.grammars,
-                          .loop = loop,
-                          .kv = self.kv,
-                          .feed = [this](WorkerInput input) { feed(std::move(input)); }});
+  edge = std::make_unique<WorkerEdge>(WorkerEdge::Setting{.engine = *parts.engine,
+      .transfer = *parts.transfer,
+      .jobs = *parts.services.jobs,
+      .grammars = *parts.grammars,
+      .loop = loop,
+      .kv = self.kv,
+      .feed = [this](WorkerInput input) { feed(std::move(input)); }});
   if (router) feed_both(PeerUp{config.id});
   parts.engine->watch_cache([this](std::vector<PrefixChange>&& changes) {
     loop.post([this, changes = std::move(changes)] { on_cache_changes(changes); });
@@ -141,7 +132,7 @@ void Node::State::start_mesh() {
     } catch (const Error& error) {
       if (parts.log)
         parts.log->write(LogLevel::kError, "peer_message_refused",
-                         {{"peer", format("{:016x}", static_cast<uint64_t>(peer))}, {"why", error.what()}});
+            {{"peer", format("{:016x}", static_cast<uint64_t>(peer))}, {"why", error.what()}});
     }
   };
   parts.mesh->start(std::move(events));
@@ -149,9 +140,8 @@ void Node::State::start_mesh() {
 
 void Node::State::watch_registry() {
   first_map.emplace();
-  parts.services.registry->watch(std::string(kWorkersPrefix), [this](const RegistryEvent& event) {
-    loop.post([this, event] { on_registry(event); });
-  });
+  parts.services.registry->watch(std::string(kWorkersPrefix),
+      [this](const RegistryEvent& event) { loop.post([this, event] { on_registry(event); }); });
   parts.services.registry->watch(std::string(kPeersPrefix), [this](const RegistryEvent& event) {
     const auto address = peer_address(event.entry.key);
     const bool itself = address && address->port == self.port && address->host == self.host;
@@ -159,8 +149,10 @@ void Node::State::watch_registry() {
       parts.mesh->connect_to(address->host, address->port);
   });
   parts.services.registry->watch(std::string(kConfigPrefix) + "policy", [this](const RegistryEvent& event) {
-    if (!has_clients() || event.kind != RegistryEvent::Kind::kPut) return;
-    loop.post([this, entry = event.entry] { log_policy(policies->take(entry.value, entry.key)); });
+    if (!has_clients() || event.kind == RegistryEvent::Kind::kSynced) return;
+    if (event.kind == RegistryEvent::Kind::kRemove)
+      return loop.post([this] { log_policy(policies->document_gone()); });
+    loop.post([this, entry = event.entry] { log_policy(policies->take_document(entry.value, entry.key)); });
   });
   parts.services.events->subscribe("kv.*", [this](std::string_view, std::string_view bytes) {
     if (!has_clients()) return;

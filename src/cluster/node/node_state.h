@@ -1,21 +1,36 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The inside of a node. Everything here belongs to the node's thread unless it says otherwise.
 #include <atomic>
 #include <deque>
+#include <future>
 #include <map>
 #include <optional>
 #include <variant>
 
 #include "base/published.h"
-#include "cluster/node/client_desk.h"
+#include "cluster/node/client_adapter.h"
 #include "cluster/node/cluster_backend.h"
 #include "cluster/node/node.h"
 #include "cluster/node/node_loop.h"
-#include "cluster/node/peer_book.h"
+#include "cluster/node/peer_table.h"
 #include "cluster/node/policy_watch.h"
 #include "cluster/node/worker_edge.h"
+#include "engine/tags/cluster_times.h"
 
 namespace cheetah::cluster {
+
+// The last decisions, a line each. Written by the node's thread, read by any.
+class DecisionLog {
+ public:
+  void add(std::string line);
+  void publish();
+  std::string last(int64_t count) const;
+
+ private:
+  std::deque<std::string> lines_;
+  Published<std::deque<std::string>> published_;
+};
 
 struct Node::State {
   State(const NodeConfig& node_config, NodeParts node_parts);
@@ -37,7 +52,10 @@ struct Node::State {
   void tell_routers(KvEvents events);
 
   // node.cpp
-  Time turn(Time now);
+  Time run_once(Time now);
+  // From another thread: returns when the condition, which this thread looks at, holds or the time is up.
+  void wait_for(std::function<bool()> condition, Time until);
+  void tell_waiters();
   void feed_both(const std::variant<PeerUp, PeerDown, RegistrySnapshot, RegistryPut, RegistryGone>& input);
   void feed(RouterInput input) { inputs.emplace_back(std::move(input)); }
   void feed(WorkerInput input) { inputs.emplace_back(std::move(input)); }
@@ -48,12 +66,12 @@ struct Node::State {
   void publish_status();
   ClusterNumbers policy_numbers(const KnownWorkers& workers) const;
   void execute(RouterOutput& output);
-  std::shared_ptr<const ClusterTimes> times_of(const Emit::Summary& summary) const;
+  SharedClusterTimes times_of(const Emit::Summary& summary) const;
   void execute(WorkerOutput& output);
   void send(WorkerId to, const Message& message);
-  Strike hit(std::string_view kind, std::string_view name);
-  bool struck(const WorkerOutput& output);
-  bool struck(const WorkerInput& input);
+  FaultAction hit(std::string_view kind, std::string_view name);
+  bool injected(const WorkerOutput& output);
+  bool injected(const WorkerInput& input);
   void count(const Count& counted) { counters[static_cast<size_t>(counted.counter)] += counted.by; }
   void log_decision(const LogDecision& decision);
   void record(const RecordSpan& span) const;  // node_trace.cpp
@@ -65,11 +83,11 @@ struct Node::State {
   NodeLoop loop;  // before all that posts to it
   NodeParts parts;
   WorkerDescriptor self;
-  PeerBook peers;
+  PeerTable peers;
   std::unique_ptr<RouterCore> router;
   std::unique_ptr<WorkerCore> worker;
   std::unique_ptr<WorkerEdge> edge;
-  ClientDesk desk;
+  ClientAdapter clients;
   std::unique_ptr<ClusterBackend> backend;
 
   std::deque<std::variant<RouterInput, WorkerInput>> inputs;
@@ -78,16 +96,22 @@ struct Node::State {
   std::optional<std::vector<WorkerDescriptor>> first_map;  // until the watch has told everything
   std::optional<PolicyWatch> policies;                     // with clients
   Time next_beat{};
-  uint64_t next_change = 0;                                  // of the prefix cache
-  bool registry_is_missed = false, queue_is_missed = false;  // and that was logged
+  uint64_t next_change = 0;  // of the prefix cache
+  struct {
+    bool registry = false, queue = false;
+  } missed;  // and that was logged
   bool queue_was_up = false;
   std::array<int64_t, static_cast<size_t>(Counter::kCount)> counters{};
-  std::deque<std::string> decisions;  // the last ones, a line each
+  DecisionLog decisions;
+  struct Waiter {
+    std::function<bool()> condition;
+    std::function<void()> tell;
+  };
+  std::vector<Waiter> waiters;
 
   std::atomic<bool> drained = false;
   Published<NodeStatus> status;
   Published<std::string> description;
-  Published<std::deque<std::string>> last_decisions;
 };
 
 }  // namespace cheetah::cluster

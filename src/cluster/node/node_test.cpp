@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whole nodes in one process: what the cluster answers is what one engine answers.
 #include "cluster/node/node_fixture.h"
 
@@ -69,8 +70,8 @@ TEST(OneProcessCluster, ADrainedWorkerHandsOverWhatItCannotFinish) {
   cluster.router->backend().submit(request, answer.sink());
   answer.wait_for_tokens(4);
   // Whichever of the two has it: after the first is drained the other goes on, or has it already.
-  EXPECT_TRUE(cluster.workers[1]->drain(std::chrono::milliseconds(1)) ||
-              cluster.workers[1]->drain(seconds(20)));
+  EXPECT_TRUE(
+      cluster.workers[1]->drain(std::chrono::milliseconds(1)) || cluster.workers[1]->drain(seconds(20)));
   const Received& received = answer.wait();
   EXPECT_EQ(received.error, "");
   EXPECT_EQ(tokens_of(received), ask(engine, request));

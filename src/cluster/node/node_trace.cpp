@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: MIT
 // The spans of a worker, for the trace of the call it works for.
 #include "base/format.h"
 #include "cluster/node/node_state.h"
-#include "serve/trace_exporter.h"
+#include "observe/trace_exporter.h"
 
 namespace cheetah::cluster {
 
@@ -16,12 +17,12 @@ void Node::State::record(const RecordSpan& span) const {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(wall - (steady - at)).count();
   };
   parts.traces->add(TraceSpan{.context = *context,
-                              .span_id = format("{:016x}", span.id),
-                              .name = span.name,
-                              .worker = config.name,
-                              .start_unix_ns = unix_ns(span.begin),
-                              .end_unix_ns = unix_ns(span.end),
-                              .numbers = span.numbers});
+      .span_id = format("{:016x}", span.id),
+      .name = span.name,
+      .worker = config.name,
+      .start_unix_ns = unix_ns(span.begin),
+      .end_unix_ns = unix_ns(span.end),
+      .numbers = span.numbers});
 }
 
 }  // namespace cheetah::cluster

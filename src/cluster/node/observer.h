@@ -1,17 +1,18 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Looks at a cluster from outside: who is in the registry, and what each says of itself over a link.
 #include <atomic>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
+#include "base/mailbox.h"
 #include "base/published.h"
-#include "cluster/net/identity.h"
+#include "cluster/net/credentials.h"
 #include "cluster/net/mesh.h"
-#include "cluster/registry/services.h"
+#include "cluster/services/services.h"
 #include "cluster/types.h"
 
 namespace cheetah::cluster {
@@ -20,7 +21,9 @@ struct SeenWorker {
   WorkerDescriptor descriptor;
   WorkerLoad load;
   bool linked = false;
-  Time load_at{};  // Time{}: it has said nothing yet
+  Time load_at{};           // Time{}: it has said nothing yet
+  Time heard_at{};          // the last message; of a router, which sends no load, the link
+  bool introduced = false;  // by its own Hello
 };
 
 class Observer {
@@ -28,7 +31,8 @@ class Observer {
   Observer(const ClusterUrl& url, const Credentials& credentials);
   ~Observer();
 
-  std::vector<SeenWorker> workers() const;  // by role and name
+  // By role and name; an address of the list at which nothing answers is a member that is not linked.
+  std::vector<SeenWorker> workers() const;
   ServiceState registry() const { return services_.registry->state(); }
   ServiceState queue() const { return services_.jobs->state(); }
   // "ADDRESS: why", of those that refused this observer or were refused by it.
@@ -38,20 +42,26 @@ class Observer {
   void wait(std::chrono::milliseconds limit) const;
 
  private:
+  struct Change {};
   using Seen = std::map<WorkerId, SeenWorker>;
   void on_registry(const RegistryEvent& event);
   void on_message(WorkerId from, std::string_view bytes);
   bool all_heard() const;
+  void changed();  // wakes wait()
 
   const bool has_queue_;
   std::atomic<bool> synced_ = false;  // the registry has told all it has
   Services services_;
   Published<Seen> seen_;
-  Published<std::set<std::string>> addresses_;  // where somebody should be
+  Published<std::map<std::string, std::string>> addresses_;  // of a list of peers, and what it says of each
   Published<std::vector<std::string>> refusals_;
+  mutable std::atomic<bool> waits_ = false;
+  mutable Mailbox<Change> changes_;  // wait() sleeps on it
   std::unique_ptr<Mesh> mesh_;
 };
 
+// Every member of the map answers, and one of them decodes.
+bool healthy(const std::vector<SeenWorker>& workers);
 std::string workers_table(const std::vector<SeenWorker>& workers);
 Json workers_json(const std::vector<SeenWorker>& workers);
 

@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// Policies that change while serving: the file is read again when it changes, a document in the registry
-// takes its place. What cannot be used is reported and changes nothing. Belongs to the node's thread.
+// Policies that change while serving. A document in the registry wins over the file, which is read again when
+// it changes, as long as the document is there; when it is deleted, the file counts again, and without a file
+// the policies the node was started with. What cannot be used is reported and changes nothing. Belongs to the
+// node's thread.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -17,17 +20,23 @@ class PolicyWatch {
     std::string source;
     std::string why_not;  // "": taken
   };
-  PolicyWatch(std::string file, std::function<void(const PolicyConfig&)> use);
+  // `first`: what the node was started with.
+  PolicyWatch(std::string file, PolicyConfig first, std::function<void(const PolicyConfig&)> use);
 
   // Looks at the file now and then; nullopt: nothing new.
   std::optional<Outcome> look(Time now);
-  Outcome take(const std::string& text, const std::string& source);
+  Outcome take_document(const std::string& text, const std::string& source);
+  Outcome document_gone();
 
  private:
   int64_t stamp() const;  // changes with the file
+  std::string text_of_file() const;
+  Outcome take(const std::string& text, const std::string& source);
 
   std::string file_;
+  PolicyConfig first_;
   std::function<void(const PolicyConfig&)> use_;
+  bool has_document_ = false;
   int64_t stamp_ = 0;
   Time next_{};
 };

@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// Starts processes, keeps them running and ends them. One thread, which must live as long as they do: they
-// end with it.
+// Starts processes, keeps them running and ends them, from one thread. What goes wrong with a start (no
+// folder, no process to be had, a full disk) is reported and tried again: the processes that run go on. When
+// the supervisor is lost, they drain and end by themselves.
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,7 +32,8 @@ struct ProcessState {
 
 class Supervisor {
  public:
-  explicit Supervisor(std::vector<ProcessPlan> plans);
+  // `before_start` makes sure of the files that the processes read; it may throw Error.
+  explicit Supervisor(std::vector<ProcessPlan> plans, std::function<void()> before_start = {});
   ~Supervisor();  // kills what still runs
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -37,6 +41,8 @@ class Supervisor {
   // Starts what should run and does not: at once the first time, later after a wait that doubles with every
   // quick end. Returns what happened since the last call, a line each.
   std::vector<std::string> poll(Time now);
+  // Kills a process that hangs; poll() starts it again.
+  void kill_hung(const std::string& name, Duration silent, std::vector<std::string>& news);
   // SIGTERM to the last, which takes clients, and when it has ended to all others; what does not end in time
   // is killed.
   std::vector<std::string> stop(std::chrono::milliseconds limit);
@@ -47,11 +53,16 @@ class Supervisor {
     Time at{};
     Duration wait{};
   };
-  void start(size_t index, Time now);
+  // Throws Error where the process cannot be started.
+  void start(size_t index, Time now, std::vector<std::string>& news);
+  void back_off(size_t index, Time now, bool quick);
+  // Returns when a process has ended or the time is up.
+  void wait_for_an_end(Time until) const;
   void reap(Time now, std::vector<std::string>& news);
   bool any_running() const;
 
   std::vector<ProcessPlan> plans_;
+  std::function<void()> before_start_;
   std::vector<ProcessState> states_;
   std::vector<Restart> restarts_;
   bool stopping_ = false;

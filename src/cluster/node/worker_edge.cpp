@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/node/worker_edge.h"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "cluster/core/overloaded.h"
 #include "cluster/wire/codec.h"
 
 namespace cheetah::cluster {
@@ -14,26 +16,18 @@ namespace {
 // Requests have any priority, lower first and 0 the usual; the queue has four.
 int queue_priority(int priority) { return std::clamp(priority + 1, 0, kNumPriorities - 1); }
 
-template <class... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
-template <class... Handlers>
-Overloaded(Handlers...) -> Overloaded<Handlers...>;  // clang 14 does not find it by itself
-
 }  // namespace
 
 WorkerEdge::WorkerEdge(const Setting& setting)
     : jobs_(setting.jobs),
       loop_(setting.loop),
       feed_(setting.feed),
-      engine_({setting.engine, setting.grammars, setting.loop, chores_, setting.feed}),
-      pages_({setting.engine, setting.transfer, setting.loop, page_chores_, setting.kv, setting.feed}),
+      engine_({setting.engine, setting.grammars, setting.loop, background_, setting.feed}),
+      pages_({setting.engine, setting.transfer, setting.loop, kv_background_, setting.kv, setting.feed}),
       puller_(setting.jobs, [this](Delivery&& delivery) { deliver(std::move(delivery)); }) {}
 
 void WorkerEdge::execute(WorkerOutput& output) {
-  std::visit(
-      Overloaded{[this](EngineSubmit& what) { engine_.execute(what); },
+  std::visit(Overloaded{[this](EngineSubmit& what) { engine_.execute(what); },
                  [this](EngineCancel& what) { engine_.execute(what); },
                  [this](EnginePause& what) { engine_.execute(what); }, [this](WarmUp&) { engine_.warm_up(); },
                  [this](PushJob& what) { execute(what); },
@@ -54,9 +48,9 @@ WorkerLoad WorkerEdge::load() const {
 void WorkerEdge::execute(const PushJob& push) {
   const PrefillJob& job = push.job;
   Job queued{.id = format("{:016x}.{}.{}", static_cast<uint64_t>(job.key.uid),
-                          static_cast<uint32_t>(job.key.attempt), static_cast<uint64_t>(job.reservation)),
-             .bytes = encode_job(job),
-             .priority = queue_priority(job.priority)};
+                 static_cast<uint32_t>(job.key.attempt), static_cast<uint64_t>(job.reservation)),
+      .bytes = encode_job(job),
+      .priority = queue_priority(job.priority)};
   jobs_.push(std::move(queued), [this, key = job.key, reservation = job.reservation](PushResult result) {
     if (result == PushResult::kQueued || result == PushResult::kDuplicate) return;
     // As if a prefill worker had said no: the prompt is computed here at once instead of after a while.

@@ -1,13 +1,14 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Does what a worker's core asks for: requests on the engine, pages on the transfer agent, jobs on the queue.
 // Belongs to the node's thread.
 #include <functional>
 #include <memory>
 
-#include "cluster/node/chores.h"
-#include "cluster/node/engine_desk.h"
+#include "cluster/node/background_thread.h"
+#include "cluster/node/engine_adapter.h"
 #include "cluster/node/job_puller.h"
-#include "cluster/node/page_desk.h"
+#include "cluster/node/kv_adapter.h"
 
 namespace cheetah::cluster {
 
@@ -31,7 +32,7 @@ class WorkerEdge {
   void poll(Time now) { pages_.poll(now); }
   void peer_lost(WorkerId peer) { pages_.peer_lost(peer); }
   WorkerLoad load() const;
-  const PageDesk::Numbers& numbers() const { return pages_.numbers(); }
+  const KvAdapter::Numbers& numbers() const { return pages_.numbers(); }
 
  private:
   void execute(const PushJob& push);
@@ -41,11 +42,11 @@ class WorkerEdge {
   NodeLoop& loop_;
   FeedWorker feed_;
   uint64_t jobs_handled_ = 0;
-  EngineDesk engine_;
-  PageDesk pages_;
+  EngineAdapter engine_;
+  KvAdapter pages_;
   JobPuller puller_;
   // Last: they end before what their work refers to. Pages do not wait behind grammars.
-  Chores chores_, page_chores_;
+  BackgroundThread background_, kv_background_;
 };
 
 }  // namespace cheetah::cluster

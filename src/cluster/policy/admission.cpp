@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/admission.h"
 
 #include <algorithm>
@@ -5,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/time.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -23,8 +25,6 @@ bool matches(const QosMatch& rule, const Headers& headers, const std::string& te
     return equal_without_case(header.first, rule.header) && header.second == rule.value;
   });
 }
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 AdmissionDecision reject(AdmissionDecision decision, RejectReason reason, double retry_s) {
   decision.verdict = Verdict::kReject;
@@ -74,7 +74,7 @@ Prediction for_class(Prediction prediction, int class_index, const ModelState& s
 }
 
 Judged predict_and_judge(const ClusterView& view, const AdmissionRequest& request, const QosConfig& qos,
-                         const RoutingConfig& routing, const ModelState& state) {
+    const RoutingConfig& routing, const ModelState& state) {
   QosClass qos_class = qos.classes.at(static_cast<size_t>(request.class_index));
   // What is reserved is its own: within it a class is not refused for how busy others make the cluster.
   const int64_t after = state.shares.in_use(request.class_index) + request.route.choices;
@@ -107,10 +107,11 @@ struct Asked {
   const QosClass& qos_class() const { return qos.classes.at(static_cast<size_t>(request.class_index)); }
 };
 
-// With shares as large as the cluster is now.
+// With shares as large as the cluster is now, or was last: while no worker is there the shares still hold.
 ModelState& model_state(const Asked& asked, const std::string& model, AdmissionState& state) {
   ModelState& its = state_of(model, asked.qos, state);
-  its.shares.resize(cluster_places(asked.view, model, asked.qos));
+  if (const int64_t places = cluster_places(asked.view, model, asked.qos); places > 0)
+    its.shares.resize(places);
   return its;
 }
 
@@ -127,20 +128,24 @@ AdmissionDecision admit_as_asked(const Asked& asked, AdmissionState& state) {
   ModelState& its = model_state(asked, request.route.model, state);
   const Judged judged = predict_and_judge(view, request, qos, routing, its);
   AdmissionDecision decision{.qos_class = qos_class.name,
-                             .degradation = judged.degradation,
-                             .prediction = judged.prediction,
-                             .model = request.route.model,
-                             .own_place = qos.enabled && has_own_place(asked, its.shares)};
-  if (judged.verdict == Verdict::kReject) {
+      .degradation = judged.degradation,
+      .prediction = judged.prediction,
+      .model = request.route.model,
+      .own_place = qos.enabled && has_own_place(asked, its.shares)};
+  // Without a worker it waits for one; its share and its quota are taken all the same.
+  const bool waits = judged.reason == RejectReason::kNoWorker;
+  if (judged.verdict == Verdict::kReject && !waits) {
     const bool blocked = judged.reason == RejectReason::kTtftPredicted && view.prefill_breaker_open;
-    return reject(
-        std::move(decision), blocked ? RejectReason::kPrefillBreaker : judged.reason,
-        blocked ? seconds(its.prefill_breaker.opens_in(now)) : retry_after_s(judged.prediction, qos_class));
+    return reject(std::move(decision), blocked ? RejectReason::kPrefillBreaker : judged.reason,
+        blocked ? seconds(its.prefill_breaker.opens_in(now, qos.prefill_breaker))
+                : retry_after_s(judged.prediction, qos_class));
   }
-  decision.verdict = request.degraded_before ? Verdict::kDegrade : judged.verdict;
+  decision.reason = judged.reason;
+  decision.verdict = request.degraded_before ? Verdict::kDegrade : waits ? Verdict::kAccept : judged.verdict;
   if (!qos.enabled) return decision;
   ShareAnswer share = its.shares.ask(request.class_index, request.route.choices);
-  if (!share.granted)
+  const bool never_had_a_worker = waits && its.shares.capacity() == 0;
+  if (!share.granted && !never_had_a_worker)
     return reject(std::move(decision), RejectReason::kShare, retry_after_s(judged.prediction, qos_class));
   const int64_t charged = charged_tokens(request, decision.degradation);
   if (const auto wait = state.quotas.take(request.tenant, charged, now, qos))
@@ -148,7 +153,7 @@ AdmissionDecision admit_as_asked(const Asked& asked, AdmissionState& state) {
   if (!its.decode_breaker.allow(now, qos.decode_breaker)) {  // last: it counts those it lets through
     state.quotas.give_back(request.tenant, charged, qos);
     return reject(std::move(decision), RejectReason::kDecodeBreaker,
-                  seconds(its.decode_breaker.opens_in(now)));
+        seconds(its.decode_breaker.opens_in(now, qos.decode_breaker)));
   }
   its.shares.take(request.class_index, request.route.choices, share.give_back);
   decision.places = request.route.choices;
@@ -192,9 +197,9 @@ AdmissionDecision to_other_model(const Asked& asked, AdmissionState& state) {
 }  // namespace
 
 std::string_view name_of(RejectReason reason) {
-  constexpr std::array<std::string_view, kNumRejectReasons> kNames = {
-      "none",           "ttft_predicted", "tpot_predicted", "decode_share", "queue_time", "prefill_breaker",
-      "decode_breaker", "quota",          "share",          "no_worker"};
+  constexpr std::array<std::string_view, kNumRejectReasons> kNames = {"none", "ttft_predicted",
+      "tpot_predicted", "decode_share", "queue_time", "prefill_breaker", "decode_breaker", "quota", "share",
+      "no_worker"};
   return kNames.at(static_cast<size_t>(reason));
 }
 
@@ -238,8 +243,8 @@ const std::string& degrade_model_of(const QosClass& qos_class, const QosConfig& 
   return qos_class.degrade_to.empty() && qos_class.degrade ? qos.degrade_to : qos_class.degrade_to;
 }
 
-RejectReason judge(const Prediction& prediction, const QosClass& qos_class, const QosConfig& qos,
-                   double factor) {
+RejectReason judge(
+    const Prediction& prediction, const QosClass& qos_class, const QosConfig& qos, double factor) {
   if (!prediction.possible) return RejectReason::kNoWorker;
   const double wait = prediction.wait_ms * qos.safety, tpot = prediction.tpot_ms * qos.safety;
   const double own = (prediction.ttft_ms - prediction.wait_ms) * qos.safety;
@@ -255,7 +260,7 @@ RejectReason judge(const Prediction& prediction, const QosClass& qos_class, cons
 }
 
 AdmissionDecision admit(const ClusterView& view, const AdmissionRequest& request, const QosConfig& qos,
-                        const RoutingConfig& routing, Time now, AdmissionState& state) {
+    const RoutingConfig& routing, Time now, AdmissionState& state) {
   const Asked asked{view, request, qos, routing, now};
   // One that would be late is better answered in time by another model, even where it would be let in here.
   if (goes_elsewhere_when_late(asked, state)) {
@@ -263,15 +268,16 @@ AdmissionDecision admit(const ClusterView& view, const AdmissionRequest& request
     if (decision.verdict == Verdict::kOtherModel) return decision;
   }
   AdmissionDecision decision = admit_as_asked(asked, state);
-  if (decision.verdict != Verdict::kReject || decision.reason == RejectReason::kQuota) return decision;
+  if (decision.reason == RejectReason::kNone || decision.reason == RejectReason::kQuota) return decision;
   AdmissionDecision other = to_other_model(asked, state);
   if (other.verdict != Verdict::kOtherModel) return decision;
+  finish(request.tenant, decision, decision.quota_tokens, qos, state);  // what it took to wait for a worker
   other.reason = decision.reason;
   return other;
 }
 
-void first_token_came(const AdmissionDecision& decision, double ttft_ms, const QosConfig& qos,
-                      AdmissionState& state) {
+void first_token_came(
+    const AdmissionDecision& decision, double ttft_ms, const QosConfig& qos, AdmissionState& state) {
   if (decision.prediction.model_ttft_ms <= 0) return;
   // A model that is wrong by more than this is not corrected but distrusted; and one first token that was
   // kept up for a second must not be remembered for hundreds of requests.
@@ -280,7 +286,7 @@ void first_token_came(const AdmissionDecision& decision, double ttft_ms, const Q
 }
 
 void finish(const std::string& tenant, const AdmissionDecision& decision, int64_t unused_tokens,
-            const QosConfig& qos, AdmissionState& state) {
+    const QosConfig& qos, AdmissionState& state) {
   if (decision.verdict == Verdict::kReject || decision.verdict == Verdict::kOtherModel) return;
   state.models[decision.model].shares.release(decision.qos_class, decision.places);
   state.quotas.give_back(tenant, std::clamp<int64_t>(unused_tokens, 0, decision.quota_tokens), qos);

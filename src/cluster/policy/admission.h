@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Accept, accept less, or refuse at once: a quick "busy" is better than an answer that comes too late and
 // that made others late. Decided before any work is done for the request.
@@ -47,7 +48,7 @@ struct Degradation {
 struct AdmissionRequest {
   RouteRequest route = {};  // priority and targets are set from the class
   std::string tenant = {};
-  int64_t max_output = 0;  // tokens a choice may generate; 0: not said
+  int64_t max_output = 0;  // tokens per choice may generate; 0: not said
   int class_index = 0;
   std::string other_model = {};  // that it may be sent to instead (WorkerDescriptor::model); "": none
   bool degraded_before = false;  // it was meant for another model and is here instead
@@ -56,8 +57,8 @@ struct AdmissionRequest {
 struct AdmissionDecision {
   std::string qos_class = {};
   Verdict verdict = Verdict::kReject;
-  RejectReason reason = RejectReason::kNone;
-  double retry_after_s = 0;  // of a refusal: at least 1
+  RejectReason reason = RejectReason::kNone;  // of a refusal; kNoWorker: accepted, and waits for one
+  double retry_after_s = 0;                   // of a refusal: at least 1
   Degradation degradation = {};
   Prediction prediction = {};
   std::string model = {};    // whose shares it takes part in
@@ -88,7 +89,7 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 int class_of(const Headers& headers, const std::string& tenant, const QosConfig& config);
 
 AdmissionDecision admit(const ClusterView& view, const AdmissionRequest& request, const QosConfig& qos,
-                        const RoutingConfig& routing, Time now, AdmissionState& state);
+    const RoutingConfig& routing, Time now, AdmissionState& state);
 // Greater goes first, in queues and in engines, and takes the place of less where there is no other: a
 // request within its class's reservation goes before all that are not, unless their priority is greater by
 // more than kOwnPlaceLevels.
@@ -98,15 +99,15 @@ int32_t urgency_of(const AdmissionDecision& decision, const QosClass& qos_class)
 const std::string& degrade_model_of(const QosClass& qos_class, const QosConfig& qos);
 // When a request ends: its places, and the tokens it was charged for but did not use.
 void finish(const std::string& tenant, const AdmissionDecision& decision, int64_t unused_tokens,
-            const QosConfig& qos, AdmissionState& state);
+    const QosConfig& qos, AdmissionState& state);
 // When the first token of an accepted request came.
-void first_token_came(const AdmissionDecision& decision, double ttft_ms, const QosConfig& qos,
-                      AdmissionState& state);
+void first_token_came(
+    const AdmissionDecision& decision, double ttft_ms, const QosConfig& qos, AdmissionState& state);
 int64_t running_places(const ClusterView& view, const std::string& model);
 int64_t cluster_places(const ClusterView& view, const std::string& model,
-                       const QosConfig& qos);  // to run and to wait in
+    const QosConfig& qos);  // to run and to wait in
 // By the prediction alone; kNone: within its targets. `factor` loosens them.
-RejectReason judge(const Prediction& prediction, const QosClass& qos_class, const QosConfig& qos,
-                   double factor = 1);
+RejectReason judge(
+    const Prediction& prediction, const QosClass& qos_class, const QosConfig& qos, double factor = 1);
 
 }  // namespace cheetah::cluster

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/admission.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ QosConfig two_tiers() {
       {.name = "premium", .reserved = 0.2, .priority = 100, .ttft_slo_ms = 1000, .reject_early = false},
       {.name = "free", .priority = 10, .ttft_slo_ms = 300}};
   qos.matches = {{.header = "X-Customer-Tier", .value = "premium", .qos_class = "premium"},
-                 {.value = "acme", .qos_class = "premium"}};
+      {.value = "acme", .qos_class = "premium"}};
   qos.default_class = "free";
   return qos;
 }
@@ -144,7 +145,10 @@ TEST_F(Admission, EveryReasonForARefusalHasItsCase) {
   for (WorkerView& w : view.workers) w.load.prefill_tokens = 5000;
   EXPECT_EQ(ask(1).reason, RejectReason::kPrefillBreaker);
   view = small_cluster(1, 0);
-  EXPECT_EQ(ask(1).reason, RejectReason::kNoWorker);
+  const AdmissionDecision waits = ask(1);
+  EXPECT_EQ(waits.reason, RejectReason::kNoWorker);
+  EXPECT_EQ(waits.verdict, Verdict::kAccept) << "not refused: it waits, within its share and its quota";
+  finish("t", waits, waits.quota_tokens, qos, state);
   view = small_cluster(1, 2);
   qos.quotas = {{.tenant = "*", .tokens_per_s = 100, .burst_tokens = 1500}};
   EXPECT_EQ(ask(1).verdict, Verdict::kAccept);
@@ -189,10 +193,10 @@ class TwoModels : public Admission {
   }
   AdmissionDecision ask_either(int class_index) {
     AdmissionRequest request{.route = prompt_of(1000),
-                             .tenant = "t",
-                             .max_output = 64,
-                             .class_index = class_index,
-                             .other_model = "small"};
+        .tenant = "t",
+        .max_output = 64,
+        .class_index = class_index,
+        .other_model = "small"};
     return admit(view, request, qos, routing, now, state);
   }
   void be_busy(const std::string& model) {
@@ -292,10 +296,10 @@ TEST(Breaker, AFailedTryKeepsItOpenTwiceAsLong) {
   breaker.failed(kStart, config);
   Time now = kStart + milliseconds(1000);
   breaker.failed(now, config);
-  EXPECT_EQ(breaker.opens_in(now), milliseconds(2000));
+  EXPECT_EQ(breaker.opens_in(now, config), milliseconds(2000));
   now += milliseconds(2000);
   breaker.failed(now, config);
-  EXPECT_EQ(breaker.opens_in(now), milliseconds(3000));
+  EXPECT_EQ(breaker.opens_in(now, config), milliseconds(3000));
 }
 
 TEST(Breaker, TriesWithoutAnOutcomeDoNotKeepItHalfOpenForEver) {
@@ -304,6 +308,7 @@ TEST(Breaker, TriesWithoutAnOutcomeDoNotKeepItHalfOpenForEver) {
   breaker.failed(kStart, config);
   const Time half = kStart + milliseconds(1000);
   EXPECT_TRUE(breaker.allow(half, config));
+  EXPECT_EQ(breaker.opens_in(half, config), milliseconds(1000)) << "when the next may try";
   EXPECT_FALSE(breaker.allow(half + milliseconds(999), config));
   EXPECT_TRUE(breaker.allow(half + milliseconds(1000), config));
 }
@@ -342,7 +347,7 @@ TEST(AdmissionProperties, AreMonotone) {
     RC_ASSERT(predict(busier, prompt_of(prompt), routing, {}).ttft_ms >= before.ttft_ms);
     const QosConfig qos;
     QosClass strict{.ttft_slo_ms = static_cast<double>(*rc::gen::inRange(1, 1000)),
-                    .tpot_slo_ms = static_cast<double>(*rc::gen::inRange(1, 30))};
+        .tpot_slo_ms = static_cast<double>(*rc::gen::inRange(1, 30))};
     QosClass loose = strict;
     loose.ttft_slo_ms += *rc::gen::inRange(0, 500);
     loose.tpot_slo_ms += *rc::gen::inRange(0, 20);

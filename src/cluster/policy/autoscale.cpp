@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/autoscale.h"
 
 #include <algorithm>
@@ -15,8 +16,8 @@ struct Seen {
 
 std::array<Seen, 3> numbers_of(const PoolSample& s, const PoolScaling& limits) {
   return {{{s.queue_length, limits.up.queue_length, limits.down.queue_length, ScaleReason::kQueueHigh},
-           {s.utilization, limits.up.utilization, limits.down.utilization, ScaleReason::kUtilizationHigh},
-           {s.kv_usage, limits.up.kv_usage, limits.down.kv_usage, ScaleReason::kKvHigh}}};
+      {s.utilization, limits.up.utilization, limits.down.utilization, ScaleReason::kUtilizationHigh},
+      {s.kv_usage, limits.up.kv_usage, limits.down.kv_usage, ScaleReason::kKvHigh}}};
 }
 
 // Between the two limits lies the band where nothing happens.
@@ -47,30 +48,37 @@ bool cooling(const PoolScaleState& state, Time now, int64_t cooldown_ms) {
 }  // namespace
 
 std::string_view name_of(ScaleReason reason) {
-  constexpr std::array<std::string_view, 9> kNames = {"hold",       "below_min",           "above_max",
-                                                      "queue_high", "utilization_high",    "kv_high",
-                                                      "all_low",    "waiting_for_samples", "cooldown"};
+  constexpr std::array<std::string_view, 9> kNames = {"hold", "below_min", "above_max", "queue_high",
+      "utilization_high", "kv_high", "all_low", "waiting_for_samples", "cooldown"};
   return kNames.at(static_cast<size_t>(reason));
 }
 
 ScaleDecision scale(const PoolSample& sample, const PoolScaling& limits, const AutoscaleConfig& config,
-                    Time now, PoolScaleState& state) {
-  if (sample.replicas < limits.min_replicas) return {limits.min_replicas, ScaleReason::kBelowMin};
-  if (sample.replicas > limits.max_replicas) return {limits.max_replicas, ScaleReason::kAboveMax};
+    Time now, PoolScaleState& state) {
+  // A replica that comes raises the wish (a router that starts sees them one by one); one that goes does not
+  // lower it.
+  const bool more = !state.desired || sample.replicas > state.replicas;
+  const int64_t stands = std::max(state.desired.value_or(0), more ? sample.replicas : 0);
+  state.replicas = sample.replicas;
+  state.desired = std::clamp(stands, limits.min_replicas, limits.max_replicas);
+  if (sample.replicas < limits.min_replicas) return {*state.desired, ScaleReason::kBelowMin};
+  if (sample.replicas > limits.max_replicas) return {*state.desired, ScaleReason::kAboveMax};
   const auto numbers = numbers_of(sample, limits);
   const ScaleReason seen = reading(numbers);
   const bool up = seen != ScaleReason::kHold && seen != ScaleReason::kAllLow;
   state.high = up ? state.high + 1 : 0;
   state.low = seen == ScaleReason::kAllLow ? state.low + 1 : 0;
-  if (seen == ScaleReason::kHold) return {sample.replicas, seen};
+  if (seen == ScaleReason::kHold) return {*state.desired, seen};
   if (up ? state.high < config.samples_up : state.low < config.samples_down)
-    return {sample.replicas, ScaleReason::kWaitingForSamples};
+    return {*state.desired, ScaleReason::kWaitingForSamples};
   if (cooling(state, now, up ? config.cooldown_up_ms : config.cooldown_down_ms))
-    return {sample.replicas, ScaleReason::kCooldown};
-  const int64_t change = up ? wanted_up(sample, numbers, config.max_step_up) : -1;
-  const int64_t desired = std::clamp(sample.replicas + change, limits.min_replicas, limits.max_replicas);
-  if (desired == sample.replicas) return {desired, ScaleReason::kHold};
-  state = {.changed = true, .last_change = now};
+    return {*state.desired, ScaleReason::kCooldown};
+  const int64_t wanted =
+      up ? std::max(*state.desired, sample.replicas + wanted_up(sample, numbers, config.max_step_up))
+         : *state.desired - 1;
+  const int64_t desired = std::clamp(wanted, limits.min_replicas, limits.max_replicas);
+  if (desired == *state.desired && desired == sample.replicas) return {desired, ScaleReason::kHold};
+  state = {.desired = desired, .replicas = sample.replicas, .changed = true, .last_change = now};
   return {desired, seen};
 }
 

@@ -1,7 +1,11 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// How many replicas each pool should have (P5): up when any of its numbers is too high, down when all of them
-// are low, after enough samples in a row and not sooner after the last change than the cooldown.
+// How many replicas each pool should have: up when any of its numbers is too high, down when all of them
+// are low, after enough samples in a row and not sooner after the last change than the cooldown. The wish
+// stands until the next one: an autoscaler that looks now and then follows it, and a replica that crashes or
+// loads its model does not lower it.
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "cluster/types.h"
@@ -9,7 +13,7 @@
 namespace cheetah::cluster {
 
 struct ScaleLimits {
-  double queue_length = 0;  // jobs or choices waiting, a replica
+  double queue_length = 0;  // jobs or choices waiting, per replica
   double utilization = 0;   // share of time or places in use
   double kv_usage = 0;      // share of pages held
   // 0: this number is not looked at.
@@ -57,12 +61,14 @@ struct ScaleDecision {
 };
 
 struct PoolScaleState {
-  int64_t high = 0, low = 0;  // samples in a row
+  std::optional<int64_t> desired;  // the present wish
+  int64_t replicas = 0;            // in the last sample
+  int64_t high = 0, low = 0;       // samples in a row
   bool changed = false;
   Time last_change{};
 };
 
 ScaleDecision scale(const PoolSample& sample, const PoolScaling& limits, const AutoscaleConfig& config,
-                    Time now, PoolScaleState& state);
+    Time now, PoolScaleState& state);
 
 }  // namespace cheetah::cluster

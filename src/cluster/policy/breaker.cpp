@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/breaker.h"
 
 #include <algorithm>
@@ -26,7 +27,11 @@ BreakerState Breaker::state(Time now) const {
   return now < until_ ? BreakerState::kOpen : BreakerState::kHalfOpen;
 }
 
-Duration Breaker::opens_in(Time now) const { return open_ && now < until_ ? until_ - now : Duration::zero(); }
+Duration Breaker::opens_in(Time now, const BreakerConfig& config) const {
+  if (!open_) return Duration::zero();
+  const Time next_try = tries_ < config.probes ? until_ : last_try_ + milliseconds(config.open_ms);
+  return std::max(Duration::zero(), std::max(until_, next_try) - now);
+}
 
 void Breaker::open(Time now, const BreakerConfig& config) {
   const int64_t doublings = std::min<int64_t>(times_opened_++, 20);
@@ -38,7 +43,7 @@ void Breaker::open(Time now, const BreakerConfig& config) {
 bool Breaker::allow(Time now, const BreakerConfig& config) {
   const BreakerState current = state(now);
   if (current != BreakerState::kHalfOpen) return current == BreakerState::kClosed;
-  // Tries whose outcome never came must not keep it half open for ever.
+  // Tries whose outcome never came must not keep it half open forever.
   if (tries_ >= config.probes && now >= last_try_ + milliseconds(config.open_ms)) tries_ = 0;
   if (tries_ >= config.probes) return false;
   ++tries_;

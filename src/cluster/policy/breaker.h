@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A circuit breaker of one phase: closed (all pass), open (none), half open (a few try).
 #include <cstdint>
@@ -17,9 +18,12 @@ class Breaker {
   bool allow(Time now, const BreakerConfig& config);
   void succeeded(Time now, const BreakerConfig& config);
   void failed(Time now, const BreakerConfig& config);
+  // A worker of the phase has become ready: what was counted was about others.
+  void worker_ready() { *this = {}; }
   void depth_is(double depth, Time now, const BreakerConfig& config);  // of the phase's queue
   BreakerState state(Time now) const;
-  Duration opens_in(Time now) const;  // until it lets one through; zero when it does already
+  // Until it lets one through; zero when it does already.
+  Duration opens_in(Time now, const BreakerConfig& config) const;
 
  private:
   void open(Time now, const BreakerConfig& config);

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/cluster_metrics.h"
 
-#include "serve/metrics.h"
+#include "observe/prometheus_text.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -34,7 +35,7 @@ void add_routing(PrometheusText& out, const ClusterNumbers& n) {
   out.family("cheetah_cluster_routed_total", "counter", "Routing decisions, by why this worker");
   by_reason<WorkerReason>(out, n.routed);
   out.family("cheetah_cluster_prefill_decisions_total", "counter",
-             "Where prompts were to be computed, by why there");
+      "Where prompts were to be computed, by why there");
   by_reason<PrefillReason>(out, n.prefills);
   out.family("cheetah_cluster_prefills_total", "counter", "Prompts, by where they were to be computed");
   out.sample(number(n.local_prefills), {{"where", "local"}});
@@ -45,23 +46,23 @@ void add_admission(PrometheusText& out, const ClusterNumbers& n) {
   out.family("cheetah_cluster_accepted_total", "counter", "Requests accepted, by class");
   for (const auto& [name, count] : n.accepted) out.sample(number(count), {{"class", name}});
   out.family("cheetah_cluster_degraded_total", "counter",
-             "Requests accepted with less than they asked for, by class");
+      "Requests accepted with less than they asked for, by class");
   for (const auto& [name, count] : n.degraded) out.sample(number(count), {{"class", name}});
   out.family("cheetah_cluster_other_model_total", "counter",
-             "Requests sent to a smaller model instead of the one they asked for, by class");
+      "Requests sent to a smaller model instead of the one they asked for, by class");
   for (const auto& [name, count] : n.other_model) out.sample(number(count), {{"class", name}});
   out.family("cheetah_cluster_own_place_total", "counter",
-             "Requests accepted within their class's reservation, which go before all others, by class");
+      "Requests accepted within their class's reservation, which go before all others, by class");
   for (const auto& [name, count] : n.own_place) out.sample(number(count), {{"class", name}});
   out.family("cheetah_cluster_given_back_total", "counter",
-             "Places that classes took back from those who had borrowed them");
+      "Places that classes took back from those who had borrowed them");
   out.sample(number(n.given_back));
   out.family("cheetah_cluster_rejected_total", "counter", "Requests refused, by class and reason");
   for (const auto& [name, counts] : n.rejects)
     for (size_t i = 1; i < counts.size(); ++i)
       out.sample(number(counts[i]), {{"class", name}, {"reason", name_of(static_cast<RejectReason>(i))}});
-  out.family("cheetah_cluster_breaker_state", "gauge",
-             "Circuit breaker of a phase: 0 closed, 1 open, 2 half open");
+  out.family(
+      "cheetah_cluster_breaker_state", "gauge", "Circuit breaker of a phase: 0 closed, 1 open, 2 half open");
   out.sample(number(n.prefill_breaker), {{"phase", "prefill"}});
   out.sample(number(n.decode_breaker), {{"phase", "decode"}});
 }
@@ -80,16 +81,18 @@ void add_movement(PrometheusText& out, const ClusterNumbers& n) {
 }
 
 void add_scaling(PrometheusText& out, const ClusterNumbers& n) {
-  out.family("cheetah_cluster_role_flips_total", "counter",
-             "Workers that changed their role, by the new one");
+  out.family(
+      "cheetah_cluster_role_flips_total", "counter", "Workers that changed their role, by the new one");
   out.sample(number(n.flips_to_prefill), {{"to", "prefill"}});
   out.sample(number(n.flips_to_decode), {{"to", "decode"}});
-  out.family("cheetah_cluster_imbalance", "gauge",
-             "Prefill demand by capacity over decode demand by capacity");
+  out.family(
+      "cheetah_cluster_imbalance", "gauge", "Prefill demand by capacity over decode demand by capacity");
   out.sample(n.imbalance);
-  out.family("cheetah_cluster_desired_replicas", "gauge", "Replicas a pool should have");
-  out.sample(number(n.desired_prefill), {{"pool", "prefill"}});
-  out.sample(number(n.desired_decode), {{"pool", "decode"}});
+  if (n.autoscaled) {
+    out.family("cheetah_cluster_desired_replicas", "gauge", "Replicas a pool should have");
+    out.sample(number(n.desired_prefill), {{"pool", "prefill"}});
+    out.sample(number(n.desired_decode), {{"pool", "decode"}});
+  }
   out.family("cheetah_cluster_config_reloads_total", "counter", "Policies read again, by outcome");
   out.sample(number(n.config_reloads), {{"outcome", "applied"}});
   out.sample(number(n.config_reload_failures), {{"outcome", "refused"}});
@@ -102,20 +105,20 @@ void add_workers(PrometheusText& out, const ClusterNumbers& n) {
       out.sample(value(w), {{"worker", w.name}, {"role", name_of(w.role)}});
   };
   gauge("cheetah_cluster_worker_ready", "Whether a worker takes requests",
-        [](const WorkerGauges& w) { return w.ready ? 1.0 : 0.0; });
+      [](const WorkerGauges& w) { return w.ready ? 1.0 : 0.0; });
   gauge("cheetah_cluster_worker_running", "Choices a worker decodes or prefills",
-        [](const WorkerGauges& w) { return number(w.load.running); });
+      [](const WorkerGauges& w) { return number(w.load.running); });
   gauge("cheetah_cluster_worker_waiting", "Choices waiting at a worker",
-        [](const WorkerGauges& w) { return number(w.load.waiting); });
+      [](const WorkerGauges& w) { return number(w.load.waiting); });
   gauge("cheetah_cluster_worker_prefill_tokens", "Prompt tokens a worker has yet to compute",
-        [](const WorkerGauges& w) { return number(w.load.prefill_tokens); });
+      [](const WorkerGauges& w) { return number(w.load.prefill_tokens); });
   gauge("cheetah_cluster_worker_kv_free_ratio", "Share of a worker's KV pages that is free",
-        [](const WorkerGauges& w) {
-          return w.load.pages_total > 0 ? number(w.load.pages_free) / number(w.load.pages_total) : 0.0;
-        });
+      [](const WorkerGauges& w) {
+        return w.load.pages_total > 0 ? number(w.load.pages_free) / number(w.load.pages_total) : 0.0;
+      });
   gauge("cheetah_cluster_worker_transfer_bytes_per_second",
-        "Rate at which a worker's pages reached others lately; 0: none has",
-        [](const WorkerGauges& w) { return w.load.transfer_bytes_per_s; });
+      "Rate at which a worker's pages reached others lately; 0: none has",
+      [](const WorkerGauges& w) { return w.load.transfer_bytes_per_s; });
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The cluster's numbers as Prometheus text. Counters are plain values that their owner counts up.
 #include <array>
@@ -33,6 +34,7 @@ struct ClusterNumbers {
   BreakerState prefill_breaker{}, decode_breaker{};
   uint64_t flips_to_prefill = 0, flips_to_decode = 0;
   double imbalance = 1;
+  bool autoscaled = false;  // without it nothing is desired: a number would be followed
   int64_t desired_prefill = 0, desired_decode = 0;
   int64_t kv_index_blocks = 0, kv_index_unsure = 0;
   uint64_t config_reloads = 0, config_reload_failures = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/cluster_metrics.h"
 
 #include <gtest/gtest.h>
@@ -70,9 +71,9 @@ TEST(DecisionRing, KeepsTheLastAndSaysThemWithScoresAndReasons) {
   RouteMemory memory;
   for (int i = 0; i < 6; ++i)
     ring.add({.time_s = static_cast<double>(i),
-              .qos_class = "free\n",
-              .prompt_tokens = 1000,
-              .decision = route(view, prompt_of(1000), {}, memory)});
+        .qos_class = "free\n",
+        .prompt_tokens = 1000,
+        .decision = route(view, prompt_of(1000), {}, memory)});
   const std::vector<RoutedRequest> last = ring.last(100);
   ASSERT_EQ(last.size(), 4u);
   EXPECT_EQ(last.front().time_s, 2);
@@ -90,7 +91,7 @@ TEST(DecisionRing, KeepsTheLastAndSaysThemWithScoresAndReasons) {
   refused.retry_after_s = 3;
   EXPECT_EQ(json_of(RefusedRequest{.decision = refused})["reason"], "ttft_predicted");
   EXPECT_NE(line_of(RefusedRequest{.decision = refused}).find("why=ttft_predicted retry_after_s=3"),
-            std::string::npos);
+      std::string::npos);
 }
 
 }  // namespace

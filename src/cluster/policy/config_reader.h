@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// Reads one table of a TOML text into plain members. A key nobody asked for is an error, so a misspelt one
+// Reads one table of a TOML text into plain members. A key that is not asked for is an error, so a misspelt one
 // cannot be overlooked. Included by one file: toml++ is slow to compile.
 #include <toml++/toml.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/decision_ring.h"
 
 #include <algorithm>
@@ -63,37 +64,23 @@ Json json_of(const RoutedRequest& r) {
   const RouteDecision& d = r.decision;
   Json scores = Json::array();
   for (const WorkerScore& s : d.scores) scores.push_back(json_of(s));
-  return {{"time_s", r.time_s},
-          {"request", key_text(r.key)},
-          {"class", r.qos_class},
-          {"prompt_tokens", r.prompt_tokens},
-          {"tokens_to_compute", d.effective_tokens},
-          {"decode", id_json(d.decode)},
-          {"decode_reason", name_of(d.worker_reason)},
-          {"worker_policy", name_of(d.worker_policy)},
-          {"race", id_json(d.race)},
-          {"prefill", d.prefill == PrefillMode::kRemote ? "remote" : "local"},
-          {"prefill_worker", id_json(d.prefill_worker)},
-          {"prefill_reason", name_of(d.prefill_reason)},
-          {"offload_policy", name_of(d.offload_policy)},
-          {"offload_score", d.offload_score},
-          {"local_ms", d.local_ms},
-          {"remote_ms", d.remote_ms},
-          {"scores", std::move(scores)}};
+  return {{"time_s", r.time_s}, {"request", key_text(r.key)}, {"class", r.qos_class},
+      {"prompt_tokens", r.prompt_tokens}, {"tokens_to_compute", d.effective_tokens},
+      {"decode", id_json(d.decode)}, {"decode_reason", name_of(d.worker_reason)},
+      {"worker_policy", name_of(d.worker_policy)}, {"race", id_json(d.race)},
+      {"prefill", d.prefill == PrefillMode::kRemote ? "remote" : "local"},
+      {"prefill_worker", id_json(d.prefill_worker)}, {"prefill_reason", name_of(d.prefill_reason)},
+      {"offload_policy", name_of(d.offload_policy)}, {"offload_score", d.offload_score},
+      {"local_ms", d.local_ms}, {"remote_ms", d.remote_ms}, {"scores", std::move(scores)}};
 }
 
 Json json_of(const RefusedRequest& r) {
   const AdmissionDecision& d = r.decision;
-  return {{"time_s", r.time_s},
-          {"request", key_text(r.key)},
-          {"class", r.qos_class},
-          {"prompt_tokens", r.prompt_tokens},
-          {"verdict", name_of(d.verdict)},
-          {"reason", name_of(d.reason)},
-          {"retry_after_s", d.retry_after_s},
-          {"predicted_ttft_ms", d.prediction.ttft_ms},
-          {"predicted_tpot_ms", d.prediction.tpot_ms},
-          {"predicted_decode_share", d.prediction.cluster_decode_share}};
+  return {{"time_s", r.time_s}, {"request", key_text(r.key)}, {"class", r.qos_class},
+      {"prompt_tokens", r.prompt_tokens}, {"verdict", name_of(d.verdict)}, {"reason", name_of(d.reason)},
+      {"retry_after_s", d.retry_after_s}, {"predicted_ttft_ms", d.prediction.ttft_ms},
+      {"predicted_tpot_ms", d.prediction.tpot_ms},
+      {"predicted_decode_share", d.prediction.cluster_decode_share}};
 }
 
 std::vector<RoutedRequest> DecisionRing::last(int64_t num_decisions) const {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The last decisions of the router, for `cluster status`, the log and tests.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/kv_index.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Which worker's prefix cache holds which blocks, as their KV events tell. A wrong answer costs time, never
 // correctness: the worker looks into its own cache again.

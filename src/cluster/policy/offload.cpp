@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/offload.h"
 
 #include <algorithm>
@@ -25,18 +26,18 @@ double metric_of(const OffloadInputs& inputs, OffloadMetric metric) {
 }
 
 OffloadInputs inputs_of(const ClusterView& view, const WorkerView& decode, const RouteRequest& request,
-                        const RoutingConfig& config) {
+    const RoutingConfig& config) {
   return {.effective_tokens = effective_tokens(request, decode.descriptor.id),
-          .queue_depth = view.prefill_queue.depth,
-          .decode_active = active_choices(decode),
-          .decode_load = slot_share(decode),
-          .matched_fraction = matched_fraction(request, decode.descriptor.id),
-          .urgent = request.priority >= config.urgent_priority};
+      .queue_depth = view.prefill_queue.depth,
+      .decode_active = active_choices(decode),
+      .decode_load = slot_share(decode),
+      .matched_fraction = matched_fraction(request, decode.descriptor.id),
+      .urgent = request.priority >= config.urgent_priority};
 }
 
 // What makes it impossible or pointless, whatever the policy.
 std::optional<PrefillReason> obstacle(const ClusterView& view, const WorkerView& decode,
-                                      const RouteRequest& request, const RoutingConfig& config) {
+    const RouteRequest& request, const RoutingConfig& config) {
   if (!request.allow_remote_prefill) return PrefillReason::kNotAsked;
   if (config.offload_policy == OffloadPolicy::kNever) return PrefillReason::kPolicyNever;
   // Pages move whole and the last token is always computed here: less than a page left means nothing to move.
@@ -49,8 +50,8 @@ std::optional<PrefillReason> obstacle(const ClusterView& view, const WorkerView&
   return std::nullopt;
 }
 
-OffloadAnswer by_cost(const WorkerView& decode, const RouteRequest& request, const CostModel& cost,
-                      double remote_ms) {
+OffloadAnswer by_cost(
+    const WorkerView& decode, const RouteRequest& request, const CostModel& cost, double remote_ms) {
   const int64_t tokens = effective_tokens(request, decode.descriptor.id);
   // While a worker computes a prompt its running choices wait: what they lose counts too.
   const double disturbed =
@@ -65,7 +66,7 @@ OffloadAnswer by_cost(const WorkerView& decode, const RouteRequest& request, con
 }
 
 OffloadAnswer by_policy(const WorkerView& decode, const RouteRequest& request, const RoutingConfig& config,
-                        const OffloadInputs& inputs, double remote_ms) {
+    const OffloadInputs& inputs, double remote_ms) {
   switch (config.offload_policy) {
     case OffloadPolicy::kNever:
       return local(PrefillReason::kPolicyNever);
@@ -107,7 +108,7 @@ double offload_score(const OffloadInputs& inputs, const std::vector<OffloadRule>
 }
 
 OffloadAnswer decide_by_policy(const ClusterView& view, const WorkerView& decode, const RouteRequest& request,
-                               const RoutingConfig& config) {
+    const RoutingConfig& config) {
   const auto with_local_times = [&](OffloadAnswer answer) {
     answer.local_ms = local_ttft_ms(decode, request, config.cost);
     if (answer.mode == PrefillMode::kLocal) answer.wait_ms = local_wait_ms(decode, request, config.cost);
@@ -121,11 +122,11 @@ OffloadAnswer decide_by_policy(const ClusterView& view, const WorkerView& decode
   answer.remote_ms = prefill->ttft_ms;
   answer.prefill_worker = prefill->worker;
   answer.wait_ms = prefill->wait_ms;
-  return with_local_times(std::move(answer));
+  return with_local_times(answer);
 }
 
 OffloadAnswer decide_prefill(const ClusterView& view, const WorkerView& decode, const RouteRequest& request,
-                             const RoutingConfig& config, WorthTable& worth) {
+    const RoutingConfig& config, WorthTable& worth) {
   OffloadAnswer answer = decide_by_policy(view, decode, request, config);
   if (answer.mode == PrefillMode::kRemote && config.offload_policy != OffloadPolicy::kAlways) {
     const WorthAnswer measured = worth.ask(effective_tokens(request, decode.descriptor.id), config.worth);

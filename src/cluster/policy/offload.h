@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Whether a prompt that `decode` will continue is computed elsewhere.
 #include <optional>
@@ -24,15 +25,15 @@ struct OffloadInputs {
   bool urgent = false;  // may pass a deep queue
 };
 
-OffloadAnswer threshold_offload(const OffloadInputs& inputs, const ThresholdOffload& config);  // P1
-double offload_score(const OffloadInputs& inputs, const std::vector<OffloadRule>& rules);      // P4
+OffloadAnswer threshold_offload(const OffloadInputs& inputs, const ThresholdOffload& config);
+double offload_score(const OffloadInputs& inputs, const std::vector<OffloadRule>& rules);
 
 // By the policy alone, without what was measured: a function of its arguments. local_ms, remote_ms and
 // wait_ms are set where they apply.
 OffloadAnswer decide_by_policy(const ClusterView& view, const WorkerView& decode, const RouteRequest& request,
-                               const RoutingConfig& config);
+    const RoutingConfig& config);
 
 OffloadAnswer decide_prefill(const ClusterView& view, const WorkerView& decode, const RouteRequest& request,
-                             const RoutingConfig& config, WorthTable& worth);
+    const RoutingConfig& config, WorthTable& worth);
 
 }  // namespace cheetah::cluster

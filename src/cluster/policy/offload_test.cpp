@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/offload.h"
 
 #include <gtest/gtest.h>
@@ -107,8 +108,8 @@ TEST_F(Decide, CostCountsTheTransferByItsBytes) {
   ASSERT_TRUE(remote);
   EXPECT_NEAR(remote->ttft_ms, 112.82, 0.01);
   view.transfer_bytes_per_s = 1e6;
-  EXPECT_NEAR(best_remote(view, view.workers[0], prompt_of(1000), config)->ttft_ms, 100 + 2 + 819.2 + 10,
-              0.1);
+  EXPECT_NEAR(
+      best_remote(view, view.workers[0], prompt_of(1000), config)->ttft_ms, 100 + 2 + 819.2 + 10, 0.1);
 }
 
 TEST_F(Decide, CostCountsWithTheRateThatThePrefillWorkerHasMeasured) {
@@ -126,7 +127,7 @@ TEST_F(Decide, CostCountsTheBytesAsTheyTravel) {
   kv.dtype = "I8";
   kv.page_bytes = 16 * 2304;
   EXPECT_NEAR(best_remote(view, view.workers[0], prompt_of(1000), config)->ttft_ms,
-              100 + 2 + 0.2 * 2.304 + 10, 0.001);
+      100 + 2 + 0.2 * 2.304 + 10, 0.001);
 }
 
 TEST_F(Decide, MeasuredLossKeepsPromptsLocalExceptTheExploringOnes) {

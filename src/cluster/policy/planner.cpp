@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/planner.h"
 
 #include <algorithm>
@@ -54,9 +55,9 @@ void Planner::look_at(const KnownWorkers& workers, Time now) {
 }
 
 TrafficMix Planner::mix_of(const KnownWorkers& workers, int64_t queue_tokens, const Estimates& estimates,
-                           const CostModel& cost) const {
-  TrafficMix mix{.input_tokens_per_s = input_rate_.value_or(0),
-                 .output_tokens_per_s = output_rate_.value_or(0)};
+    const CostModel& cost) const {
+  TrafficMix mix{
+      .input_tokens_per_s = input_rate_.value_or(0), .output_tokens_per_s = output_rate_.value_or(0)};
   double prefill = 0, decode = 0, waiting = 0;
   int64_t num_prefill = 0, num_decode = 0;
   for (const auto& [id, known] : workers) {
@@ -69,7 +70,7 @@ TrafficMix Planner::mix_of(const KnownWorkers& workers, int64_t queue_tokens, co
       ++num_decode;
       decode += places * 1e6 /
                 estimates.steps.at(places, static_cast<double>(known.load.running), known.load.decode_step_us,
-                                   cost.decode_step_us);
+                    cost.decode_step_us);
       waiting += static_cast<double>(known.load.waiting);
     }
   }
@@ -80,8 +81,8 @@ TrafficMix Planner::mix_of(const KnownWorkers& workers, int64_t queue_tokens, co
   return mix;
 }
 
-std::optional<Plan> Planner::plan(const PlanQuestion& question, const Estimates& estimates,
-                                  const PolicyConfig& config, Time now) {
+std::optional<Plan> Planner::plan(
+    const PlanQuestion& question, const Estimates& estimates, const PolicyConfig& config, Time now) {
   const KnownWorkers& workers = question.workers;
   const int64_t queue_depth = question.queue_depth;
   if (last_ && now - *last_ < kPeriod) return std::nullopt;
@@ -92,10 +93,10 @@ std::optional<Plan> Planner::plan(const PlanQuestion& question, const Estimates&
   for (const auto& [id, known] : workers)
     if (known.linked && (known.descriptor.role == Role::kPrefill || known.descriptor.role == Role::kDecode))
       all.push_back({.id = id,
-                     .role = known.descriptor.role,
-                     .state = known.descriptor.state,
-                     .role_since = seen_.at(id).since,
-                     .active = known.load.running + known.load.waiting});
+          .role = known.descriptor.role,
+          .state = known.descriptor.state,
+          .role_since = seen_.at(id).since,
+          .active = known.load.running + known.load.waiting});
   const TrafficMix mix = mix_of(workers, question.queue_tokens, estimates, config.routing.cost);
   const FlipDecision flip = plan_flip(all, mix, config.roles, now, flips_);
   Plan plan{.flip_reason = flip.reason, .imbalance = flip.imbalance};
@@ -110,15 +111,15 @@ std::optional<Plan> Planner::plan(const PlanQuestion& question, const Estimates&
   const double busy =
       mix.prefill_tokens_per_s > 0 ? mix.input_tokens_per_s / (mix.prefill_tokens_per_s * prefill_count) : 0;
   plan.prefill = scale({.replicas = prefill.replicas,
-                        .queue_length = prefill.waiting + static_cast<double>(queue_depth) / prefill_count,
-                        .utilization = busy,
-                        .kv_usage = prefill.occupancy},
-                       config.autoscale.prefill, config.autoscale, now, prefill_scale_);
+                           .queue_length = prefill.waiting + static_cast<double>(queue_depth) / prefill_count,
+                           .utilization = busy,
+                           .kv_usage = prefill.occupancy},
+      config.autoscale.prefill, config.autoscale, now, prefill_scale_);
   plan.decode = scale({.replicas = decode.replicas,
-                       .queue_length = decode.waiting,
-                       .utilization = decode.share,
-                       .kv_usage = decode.occupancy},
-                      config.autoscale.decode, config.autoscale, now, decode_scale_);
+                          .queue_length = decode.waiting,
+                          .utilization = decode.share,
+                          .kv_usage = decode.occupancy},
+      config.autoscale.decode, config.autoscale, now, decode_scale_);
   return plan;
 }
 

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// Looks at the whole cluster about once a second: should a worker change its role, and how many of each
+// Looks at the whole cluster about once per second: should a worker change its role, and how many of each
 // should there be? One planner a cluster; a second one does no harm, since a flip carries the epoch it is
 // meant for and a worker refuses what comes within its dwell, but two may move one worker more than needed.
 #include <map>
@@ -39,8 +40,8 @@ class Planner {
     output_tokens_ += static_cast<double>(output_tokens);
   }
   // nullopt: too soon after the last one.
-  std::optional<Plan> plan(const PlanQuestion& question, const Estimates& estimates,
-                           const PolicyConfig& config, Time now);
+  std::optional<Plan> plan(
+      const PlanQuestion& question, const Estimates& estimates, const PolicyConfig& config, Time now);
 
  private:
   struct Seen {
@@ -51,7 +52,7 @@ class Planner {
   void measure(double seconds);
   void look_at(const KnownWorkers& workers, Time now);
   TrafficMix mix_of(const KnownWorkers& workers, int64_t queue_tokens, const Estimates& estimates,
-                    const CostModel& cost) const;
+      const CostModel& cost) const;
 
   double input_tokens_ = 0, output_tokens_ = 0;  // since the last plan
   Ema input_rate_, output_rate_;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/policy_config.h"
 
 #include <algorithm>
@@ -11,23 +12,20 @@ constexpr size_t kMaxBytes = 1 << 20;
 constexpr int64_t kManyTokens = 100'000'000;
 
 constexpr Named<WorkerPolicy> kWorkerPolicies[] = {{"round_robin", WorkerPolicy::kRoundRobin},
-                                                   {"least_loaded", WorkerPolicy::kLeastLoaded},
-                                                   {"prefix_aware", WorkerPolicy::kPrefixAware},
-                                                   {"kv_aware", WorkerPolicy::kKvAware},
-                                                   {"latency_two", WorkerPolicy::kLatencyTwo},
-                                                   {"latency_five", WorkerPolicy::kLatencyFive},
-                                                   {"split", WorkerPolicy::kSplit}};
+    {"least_loaded", WorkerPolicy::kLeastLoaded}, {"prefix_aware", WorkerPolicy::kPrefixAware},
+    {"kv_aware", WorkerPolicy::kKvAware}, {"load_cost", WorkerPolicy::kLoadCost},
+    {"latency_cost", WorkerPolicy::kLatencyCost}, {"cache_score", WorkerPolicy::kCacheScore},
+    // Their names until 0.1.
+    {"latency_two", WorkerPolicy::kLoadCost}, {"latency_five", WorkerPolicy::kLatencyCost},
+    {"split", WorkerPolicy::kCacheScore}};
 constexpr Named<OffloadPolicy> kOffloadPolicies[] = {{"never", OffloadPolicy::kNever},
-                                                     {"always", OffloadPolicy::kAlways},
-                                                     {"threshold", OffloadPolicy::kThreshold},
-                                                     {"score", OffloadPolicy::kScore},
-                                                     {"cost", OffloadPolicy::kCost}};
+    {"always", OffloadPolicy::kAlways}, {"threshold", OffloadPolicy::kThreshold},
+    {"score", OffloadPolicy::kScore}, {"cost", OffloadPolicy::kCost}};
 constexpr Named<OffloadMetric> kMetrics[] = {{"prefill_length", OffloadMetric::kPrefillLength},
-                                             {"prefill_queue_depth", OffloadMetric::kPrefillQueueDepth},
-                                             {"decode_load", OffloadMetric::kDecodeLoad},
-                                             {"matched_fraction", OffloadMetric::kMatchedFraction}};
-constexpr Named<OffloadAction> kActions[] = {{"prefer_remote", OffloadAction::kPreferRemote},
-                                             {"prefer_local", OffloadAction::kPreferLocal}};
+    {"prefill_queue_depth", OffloadMetric::kPrefillQueueDepth}, {"decode_load", OffloadMetric::kDecodeLoad},
+    {"matched_fraction", OffloadMetric::kMatchedFraction}};
+constexpr Named<OffloadAction> kActions[] = {
+    {"prefer_remote", OffloadAction::kPreferRemote}, {"prefer_local", OffloadAction::kPreferLocal}};
 
 void read_rule(TableReader& t, OffloadRule& rule) {
   t.choice("metric", rule.metric, kMetrics);
@@ -36,25 +34,35 @@ void read_rule(TableReader& t, OffloadRule& rule) {
   t.number("weight", rule.weight, 0, 1e6);
 }
 
+void read_load_cost(TableReader& t, LoadCostWeights& c) {
+  t.number("occupancy", c.occupancy, 0, 1e6);
+  t.number("active", c.active, 0, 1e6);
+}
+
+void read_latency_cost(TableReader& t, LatencyCostWeights& c) {
+  t.number("kv_occupancy", c.kv_occupancy, 0, 1e6);
+  t.number("active", c.active, 0, 1e6);
+  t.number("cache_match", c.cache_match, 0, 1e6);
+  t.number("bandwidth", c.bandwidth, 0, 1e6);
+  t.number("recent_prefix", c.recent_prefix, 0, 1e6);
+}
+
+void read_cache_score(TableReader& t, CacheScoreWeights& c) {
+  t.number("prefix_cache_weight", c.prefix_cache, 0, 1e6);
+  t.number("queue_length_weight", c.queue_length, 0, 1e6);
+  t.number("decode_load_weight", c.decode_load, 0, 1e6);
+  t.share("min_cache_hit_ratio", c.min_cache_hit);
+  t.flag("reuse_prefix", c.reuse_prefix);
+}
+
+// Each table by its name and by the one it had until 0.1.
 void read_weights(TableReader& t, RoutingConfig& c) {
-  t.table("latency_two", [&](TableReader& w) {
-    w.number("occupancy", c.latency_two.occupancy, 0, 1e6);
-    w.number("active", c.latency_two.active, 0, 1e6);
-  });
-  t.table("latency_five", [&](TableReader& w) {
-    w.number("kv_occupancy", c.latency_five.kv_occupancy, 0, 1e6);
-    w.number("active", c.latency_five.active, 0, 1e6);
-    w.number("cache_match", c.latency_five.cache_match, 0, 1e6);
-    w.number("bandwidth", c.latency_five.bandwidth, 0, 1e6);
-    w.number("recent_prefix", c.latency_five.recent_prefix, 0, 1e6);
-  });
-  t.table("split", [&](TableReader& w) {
-    w.number("prefix_cache_weight", c.split.prefix_cache, 0, 1e6);
-    w.number("queue_length_weight", c.split.queue_length, 0, 1e6);
-    w.number("decode_load_weight", c.split.decode_load, 0, 1e6);
-    w.share("min_cache_hit_ratio", c.split.min_cache_hit);
-    w.flag("reuse_prefix", c.split.reuse_prefix);
-  });
+  for (const char* name : {"latency_two", "load_cost"})
+    t.table(name, [&](TableReader& w) { read_load_cost(w, c.load_cost); });
+  for (const char* name : {"latency_five", "latency_cost"})
+    t.table(name, [&](TableReader& w) { read_latency_cost(w, c.latency_cost); });
+  for (const char* name : {"split", "cache_score"})
+    t.table(name, [&](TableReader& w) { read_cache_score(w, c.cache_score); });
 }
 
 void read_cost(TableReader& t, CostModel& c) {

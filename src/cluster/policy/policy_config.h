@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // All settings of the policies: read from TOML, at the start and again while serving.
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/policy_config.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ TEST(PolicyConfig, EmptyTextGivesTheDefaults) {
 TEST(PolicyConfig, ReadsWhatItSays) {
   const PolicyConfig config = parse_policy_config(R"(
     [routing]
-    worker_policy = "latency_five"
+    worker_policy = "latency_cost"
     offload_policy = "score"
     rule = [{metric = "decode_load", threshold = 0.5, action = "prefer_remote", weight = 1}]
     [routing.cost]
@@ -48,12 +49,12 @@ TEST(PolicyConfig, ReadsWhatItSays) {
     [roles]
     dwell_ms = 1000
   )",
-                                                  "p.toml");
-  EXPECT_EQ(config.routing.worker_policy, WorkerPolicy::kLatencyFive);
+      "p.toml");
+  EXPECT_EQ(config.routing.worker_policy, WorkerPolicy::kLatencyCost);
   EXPECT_EQ(config.routing.offload_policy, OffloadPolicy::kScore);
   ASSERT_EQ(config.routing.rules.size(), 1u);
   EXPECT_EQ(config.routing.rules[0],
-            (OffloadRule{OffloadMetric::kDecodeLoad, 0.5, OffloadAction::kPreferRemote, 1}));
+      (OffloadRule{OffloadMetric::kDecodeLoad, 0.5, OffloadAction::kPreferRemote, 1}));
   EXPECT_EQ(config.routing.cost.margin_ms, 3);
   ASSERT_EQ(config.qos.classes.size(), 2u);
   EXPECT_EQ(config.qos.classes[0].priority, 100);
@@ -65,18 +66,36 @@ TEST(PolicyConfig, ReadsWhatItSays) {
   EXPECT_EQ(config.roles.dwell_ms, 1000);
 }
 
+TEST(PolicyConfig, ReadsThePolicyNamesOfVersion01) {
+  const PolicyConfig old = parse_policy_config(R"(
+    [routing]
+    worker_policy = "latency_two"
+    [routing.latency_two]
+    active = 2
+    [routing.latency_five]
+    bandwidth = 3
+    [routing.split]
+    min_cache_hit_ratio = 0.5
+  )",
+      "p.toml");
+  EXPECT_EQ(old.routing.worker_policy, WorkerPolicy::kLoadCost);
+  EXPECT_EQ(old.routing.load_cost.active, 2);
+  EXPECT_EQ(old.routing.latency_cost.bandwidth, 3);
+  EXPECT_EQ(old.routing.cache_score.min_cache_hit, 0.5);
+}
+
 TEST(PolicyConfig, MistakesAreNamedWithTheirPlace) {
   const std::pair<std::string_view, std::string_view> cases[] = {
       {"[routing]\nload_bound = 'x'", "p.toml:2:14: routing.load_bound: expected a number from 1 to 1000"},
-      {"[routing]\nload_bond = 2", "p.toml:2:13: routing.load_bond: is not known; known here: cost"},
+      {"[routing]\nload_bond = 2", "p.toml:2:13: routing.load_bond: is not known; known here: cache_score"},
       {"[routing]\nworker_policy = 'best'",
-       "routing.worker_policy: expected one of round_robin, least_loaded"},
+          "routing.worker_policy: expected one of round_robin, least_loaded"},
       {"[autoscale.prefill]\nscale_up = {gpu_utilization = 80}",
-       "expected a share from 0 to 1 (0.8 rather than 80)"},
+          "expected a share from 0 to 1 (0.8 rather than 80)"},
       {"[autoscale.prefill]\nmin_replicas = 13",
-       "autoscale.prefill.max_replicas: expected at least min_replicas"},
+          "autoscale.prefill.max_replicas: expected at least min_replicas"},
       {"[autoscale.prefill.scale_down]\nqueue_length = 8", "expected numbers below those of scale_up"},
-      {"[routing.split]\nmin_cache_hit_ratio = nan", "expected a share from 0 to 1"},
+      {"[routing.cache_score]\nmin_cache_hit_ratio = nan", "expected a share from 0 to 1"},
       {"[qos]\nmax_queue_ms = 1.5", "qos.max_queue_ms: expected a whole number from 0 to 86400000"},
       {"[qos]\nenabled = 1", "qos.enabled: expected true or false"},
       {"[qos]\nclass = 3", "qos.class: expected at most 1000 tables"},
@@ -84,7 +103,7 @@ TEST(PolicyConfig, MistakesAreNamedWithTheirPlace) {
       {"[[qos.class]]\nname='a'\n[[qos.class]]\nname='a'", "qos.class: 'a' stands there twice"},
       {"[[qos.class]]\nname='a'", "qos.default_class: there is no class 'default'"},
       {"[[qos.class]]\nname='default'\nreserved=0.7\n[[qos.class]]\nname='b'\nreserved=0.4",
-       "the reserved shares sum to 1.1: expected at most 1"},
+          "the reserved shares sum to 1.1: expected at most 1"},
       {"[[qos.match]]\nclass='none'", "qos.match: there is no class 'none'"},
       {"[routing]\nsilent_after_ms = 1", "routing.silent_after_ms: expected at least stale_after_ms"},
       {"[[routing", "p.toml:1:"},

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Small clusters for tests of the policies.
 #include <algorithm>
@@ -18,15 +19,15 @@ inline WorkerView ready_worker(uint64_t number, Role role) {
   w.descriptor.max_sequences = 16;
   w.descriptor.max_context = 32'768;
   w.descriptor.kv = {.model = "m",
-                     .dtype = "BF16",
-                     .order = "keys_by_dimension",
-                     .page_tokens = 16,
-                     .num_layers = 16,
-                     .num_kv_heads = 2,
-                     .key_dim = 32,
-                     .value_dim = 32,
-                     .windows = {},
-                     .page_bytes = 16 * 4096};
+      .dtype = "BF16",
+      .order = "keys_by_dimension",
+      .page_tokens = 16,
+      .num_layers = 16,
+      .num_kv_heads = 2,
+      .key_dim = 32,
+      .value_dim = 32,
+      .windows = {},
+      .page_bytes = 16 * 4096};
   w.load.pages_total = w.load.pages_free = 1000;
   w.load.prefill_us_per_token = 100;
   w.load.decode_step_us = 10'000;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/policy_routing.h"
 
 #include <algorithm>
@@ -5,12 +6,12 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/time.h"
 
 namespace cheetah::cluster {
 namespace {
 
 double milliseconds(Microseconds time) { return static_cast<double>(time.count()) / 1e3; }
-double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
 bool contains(const std::vector<WorkerId>& workers, WorkerId id) {
   return std::ranges::find(workers, id) != workers.end();
@@ -148,17 +149,17 @@ void PolicyRouting::learn_steps(const KnownWorkers& workers) {
     for (const std::string& model : {known.descriptor.model, std::string()})
       if (const auto its = admission_.models.find(model); its != admission_.models.end())
         its->second.estimates.steps.add(static_cast<double>(known.load.running), known.load.decode_step_us,
-                                        config_.qos.ema_alpha / static_cast<double>(workers.size()));
+            config_.qos.ema_alpha / static_cast<double>(workers.size()));
   }
 }
 
-RefusedRequest PolicyRouting::refused(const RouteQuestion& question, const AdmissionRequest& request,
-                                      const AdmissionDecision& decision) const {
+RefusedRequest PolicyRouting::refused(
+    const RouteQuestion& question, const AdmissionRequest& request, const AdmissionDecision& decision) const {
   return {.time_s = seconds(question.now - *first_question_),
-          .key = request.route.key,
-          .qos_class = decision.qos_class,
-          .prompt_tokens = request.route.prompt_tokens,
-          .decision = decision};
+      .key = request.route.key,
+      .qos_class = decision.qos_class,
+      .prompt_tokens = request.route.prompt_tokens,
+      .decision = decision};
 }
 
 Admission PolicyRouting::admit(const RouteQuestion& question) {
@@ -166,14 +167,14 @@ Admission PolicyRouting::admit(const RouteQuestion& question) {
   learn_steps(question.workers);
   const ClientRequest& client = question.client;
   state_of(client.model, config_.qos, admission_)
-      .prefill_breaker.depth_is(static_cast<double>(question.queue_depth), question.now,
-                                config_.qos.prefill_breaker);
+      .prefill_breaker.depth_is(
+          static_cast<double>(question.queue_depth), question.now, config_.qos.prefill_breaker);
   const AdmissionRequest request{.route = request_of(question),
-                                 .tenant = client.tenant,
-                                 .max_output = client.request.max_tokens,
-                                 .class_index = class_index_of(client),
-                                 .other_model = other_model_of(client),
-                                 .degraded_before = !client.degraded_from.empty()};
+      .tenant = client.tenant,
+      .max_output = client.request.max_tokens,
+      .class_index = class_index_of(client),
+      .other_model = other_model_of(client),
+      .degraded_before = !client.degraded_from.empty()};
   if (is_planned_for(client.model))
     planner_.arrived(request.route.prompt_tokens, request.route.expected_output * request.route.choices);
   AdmissionDecision decision =
@@ -183,8 +184,6 @@ Admission PolicyRouting::admit(const RouteQuestion& question) {
   // The engine's least goes first.
   if (const int32_t urgency = urgency_of(decision, qos_class); urgency != 0)
     answer.engine_priority = -urgency;
-  // Nobody is there now; the router waits a moment for somebody before it gives up.
-  if (decision.verdict == Verdict::kReject && decision.reason == RejectReason::kNoWorker) return answer;
   numbers_.count(decision, decision.qos_class);
   if (decision.verdict != Verdict::kAccept) answer.why = line_of(refused(question, request, decision));
   switch (decision.verdict) {
@@ -207,8 +206,9 @@ Admission PolicyRouting::admit(const RouteQuestion& question) {
     case Verdict::kAccept:
       break;
   }
+  std::string served_as = decision.qos_class;
   admitted_[client.uid] = {
-      .tenant = client.tenant, .qos_class = decision.qos_class, .decision = std::move(decision)};
+      .tenant = client.tenant, .qos_class = std::move(served_as), .decision = std::move(decision)};
   return answer;
 }
 
@@ -223,8 +223,7 @@ Placement PolicyRouting::route(const RouteQuestion& question) {
     view.prefill_breaker_open = true;  // half open, and enough have been let through to try
     decision = cluster::route(view, request, config_.routing, memory);
   }
-  Placement placement{
-      .decode = decision.decode,
+  Placement placement{.decode = decision.decode,
       .second = decision.race,
       .prefill = decision.prefill == PrefillMode::kRemote ? PrefillPlace::kElsewhere : PrefillPlace::kHere,
       .prefill_hint = decision.prefill_worker,
@@ -234,10 +233,10 @@ Placement PolicyRouting::route(const RouteQuestion& question) {
   numbers_.count(decision);
   const auto admitted = admitted_.find(question.client.uid);
   RoutedRequest routed{.time_s = seconds(question.now - *first_question_),
-                       .key = request.key,
-                       .qos_class = admitted == admitted_.end() ? "" : admitted->second.qos_class,
-                       .prompt_tokens = request.prompt_tokens,
-                       .decision = decision};
+      .key = request.key,
+      .qos_class = admitted == admitted_.end() ? "" : admitted->second.qos_class,
+      .prompt_tokens = request.prompt_tokens,
+      .decision = decision};
   placement.why = line_of(routed);
   if (!decision.decode) return placement;
   prompt_tokens_.add(static_cast<double>(request.prompt_tokens), config_.qos.ema_alpha);
@@ -266,11 +265,11 @@ void PolicyRouting::observe(const Outcome& outcome, Time now) {
     const QosClass& qos_class = classes.at(static_cast<size_t>(class_index_of(outcome.client)));
     memory_[outcome.client.model].worth.observe(
         {.effective_tokens = outcome.effective_tokens,
-         .way = outcome.prefill == PrefillPlace::kElsewhere ? Way::kDisaggregated : Way::kAggregated,
-         .ttft_ms = ttft_ms,
-         .tpot_ms = tpot_ms,
-         .ttft_slo_ms = qos_class.ttft_slo_ms,
-         .tpot_slo_ms = qos_class.tpot_slo_ms},
+            .way = outcome.prefill == PrefillPlace::kElsewhere ? Way::kDisaggregated : Way::kAggregated,
+            .ttft_ms = ttft_ms,
+            .tpot_ms = tpot_ms,
+            .ttft_slo_ms = qos_class.ttft_slo_ms,
+            .tpot_slo_ms = qos_class.tpot_slo_ms},
         config_.routing.worth);
   }
   if (found == admitted_.end()) return;
@@ -279,7 +278,7 @@ void PolicyRouting::observe(const Outcome& outcome, Time now) {
     first_token_came(found->second.decision, ttft_ms, config_.qos, admission_);
   const int64_t used = static_cast<int64_t>(outcome.client.request.prompt.size()) + outcome.generated;
   finish(found->second.tenant, found->second.decision, found->second.decision.quota_tokens - used,
-         config_.qos, admission_);
+      config_.qos, admission_);
   admitted_.erase(found);
 }
 
@@ -294,6 +293,7 @@ std::optional<Plan> PolicyRouting::plan(const KnownWorkers& workers, int64_t que
   std::optional<Plan> plan = planner_.plan(question, its.estimates, config_, now);
   if (!plan) return plan;
   numbers_.imbalance = plan->imbalance;
+  numbers_.autoscaled = config_.autoscale.enabled;
   numbers_.desired_prefill = plan->prefill.desired;
   numbers_.desired_decode = plan->decode.desired;
   numbers_.prefill_queue_depth = queue_depth;
@@ -301,6 +301,14 @@ std::optional<Plan> PolicyRouting::plan(const KnownWorkers& workers, int64_t que
   numbers_.decode_breaker = its.decode_breaker.state(now);
   if (plan->flip) ++(plan->flip->to == Role::kPrefill ? numbers_.flips_to_prefill : numbers_.flips_to_decode);
   return plan;
+}
+
+void PolicyRouting::worker_ready(const WorkerDescriptor& worker) {
+  for (auto& [model, its] : admission_.models) {
+    if (!model.empty() && model != worker.model) continue;
+    if (serves_decode(worker.role)) its.decode_breaker.worker_ready();
+    if (serves_prefill(worker.role)) its.prefill_breaker.worker_ready();
+  }
 }
 
 void PolicyRouting::forget(WorkerId worker) {

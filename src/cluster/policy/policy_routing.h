@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The policies behind a router: keeps what they remember between requests and translates between the router's
 // words and theirs. One thread, like the router; no clock (every question brings its time).
@@ -29,16 +30,17 @@ class PolicyRouting : public Routing {
     std::string name, model;
   };
 
-  explicit PolicyRouting(PolicyConfig config, BlockNames block_names = nullptr,
-                         std::vector<ServedModel> models = {});
+  explicit PolicyRouting(
+      PolicyConfig config, BlockNames block_names = nullptr, std::vector<ServedModel> models = {});
 
   Admission admit(const RouteQuestion& question) override;
   Placement route(const RouteQuestion& question) override;
   void observe(const Outcome& outcome, Time now) override;
+  void worker_ready(const WorkerDescriptor& worker) override;
   void forget(WorkerId worker) override;
   void learn(WorkerId from, const KvEvents& events) override;
 
-  // About once a second, as often as it is asked: what should change in the cluster. The caller sends the
+  // About once per second, as often as it is asked: what should change in the cluster. The caller sends the
   // flip.
   std::optional<Plan> plan(const KnownWorkers& workers, int64_t queue_depth, Time now);
 
@@ -68,7 +70,7 @@ class PolicyRouting : public Routing {
     return models_.empty() || model == models_.front().model;
   }
   RefusedRequest refused(const RouteQuestion& question, const AdmissionRequest& request,
-                         const AdmissionDecision& decision) const;
+      const AdmissionDecision& decision) const;
   int class_index_of(const ClientRequest& client) const;
 
   PolicyConfig config_;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/policy_routing.h"
 
 #include <gtest/gtest.h>
@@ -39,13 +40,13 @@ class PolicyRoutingTest : public testing::Test {
   RouteQuestion question() const { return {.client = client, .workers = workers, .now = now}; }
   Outcome done(int64_t generated = 32) const {
     return {.client = client,
-            .decode = worker_id(1),
-            .effective_tokens = 320,
-            .generated = generated,
-            .first_token = Microseconds(84'000),
-            .total = Microseconds(400'000),
-            .attempts = 1,
-            .completed = true};
+        .decode = worker_id(1),
+        .effective_tokens = 320,
+        .generated = generated,
+        .first_token = Microseconds(84'000),
+        .total = Microseconds(400'000),
+        .attempts = 1,
+        .completed = true};
   }
   PolicyConfig config;
   KnownWorkers workers;
@@ -212,6 +213,52 @@ TEST_F(PolicyRoutingTest, PromptsThatCannotBeComputedElsewhereOpenTheBreaker) {
   outcome.fell_back = false;
   for (int i = 0; i < 3; ++i) routing.observe(outcome, now);
   EXPECT_EQ(routing.route(question()).prefill, PrefillPlace::kElsewhere);
+}
+
+TEST_F(PolicyRoutingTest, ALackOfWorkersIsNoFailureAndAReadyWorkerClosesTheBreaker) {
+  config.qos.decode_breaker.failures = 2;
+  PolicyRouting routing(config);
+  Outcome outcome = done(0);
+  outcome.completed = false;
+  outcome.decode = WorkerId{};
+  outcome.attempts = 0;
+  for (int i = 0; i < 10; ++i) routing.observe(outcome, now);
+  EXPECT_EQ(routing.admit(question()).kind, Admission::Kind::kAccept);
+  outcome.failed = true;
+  outcome.attempts = 4;
+  for (int i = 0; i < 2; ++i) routing.observe(outcome, now);
+  EXPECT_EQ(routing.admit(question()).refusal, "decode_breaker");
+  routing.worker_ready(workers[worker_id(1)].descriptor);
+  EXPECT_EQ(routing.admit(question()).kind, Admission::Kind::kAccept);
+}
+
+// While decoders are held off or gone, requests wait for one, within their quota.
+TEST_F(PolicyRoutingTest, AQuotaHoldsAndTheBooksAreKeptWithoutAWorker) {
+  config.qos.quotas = {{.tenant = "*", .tokens_per_s = 1, .burst_tokens = 352}};
+  PolicyRouting routing(config);
+  for (auto& [id, worker] : workers) worker.linked = false;
+  EXPECT_EQ(routing.admit(question()).kind, Admission::Kind::kAccept);
+  client.uid = static_cast<RequestUid>(8);
+  EXPECT_EQ(routing.admit(question()).refusal, "quota");
+  EXPECT_EQ(routing.numbers().accepted.at("default"), 1u);
+  EXPECT_EQ(routing.admission().models.at("").shares.total_in_use(), 1);
+  client.uid = static_cast<RequestUid>(7);
+  Outcome outcome = done(0);
+  outcome.completed = false;
+  routing.observe(outcome, now);
+  EXPECT_EQ(routing.admission().models.at("").shares.total_in_use(), 0);
+}
+
+TEST_F(PolicyRoutingTest, SharesHoldWhileTheWorkersAreAway) {
+  config.qos.queue_places = 0;
+  for (auto& [id, worker] : workers) worker.descriptor.max_sequences = 1;
+  PolicyRouting routing(config);
+  ASSERT_EQ(routing.admit(question()).kind, Admission::Kind::kAccept);
+  for (auto& [id, worker] : workers) worker.linked = false;
+  client.uid = static_cast<RequestUid>(8);
+  EXPECT_EQ(routing.admit(question()).kind, Admission::Kind::kAccept);
+  client.uid = static_cast<RequestUid>(9);
+  EXPECT_EQ(routing.admit(question()).refusal, "share");
 }
 
 TEST_F(PolicyRoutingTest, NewSettingsTakeEffectWithTheNextRequest) {

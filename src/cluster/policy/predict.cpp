@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/predict.h"
 
 #include <algorithm>
@@ -29,14 +30,14 @@ double transfer_rate(const ClusterView& view, const WorkerView& prefill, const C
 
 // Numbers travel in the narrower type of both.
 double transfer_ms(const ClusterView& view, const WorkerView& prefill, const WorkerView& decode,
-                   int64_t tokens, const CostModel& cost) {
+    int64_t tokens, const CostModel& cost) {
   const double bytes = std::min(token_bytes(decode.descriptor.kv), token_bytes(prefill.descriptor.kv));
   const double whole_ms = bytes * static_cast<double>(tokens) / transfer_rate(view, prefill, cost) * 1e3;
   return cost.transfer_overhead_ms + (1 - cost.hidden_transfer) * whole_ms;
 }
 
 bool can_prefill_for(const WorkerView& worker, const WorkerView& decode, const RouteRequest& request,
-                     const RoutingConfig& config) {
+    const RoutingConfig& config) {
   if (worker.descriptor.id == decode.descriptor.id || !serves_prefill(worker.descriptor.role)) return false;
   const Ineligible why = why_not(worker, request, config);
   return (why == Ineligible::kNone || why == Ineligible::kWrongRole) &&
@@ -106,7 +107,7 @@ double local_ttft_ms(const WorkerView& worker, const RouteRequest& request, cons
 }
 
 std::optional<RemotePrefill> best_remote(const ClusterView& view, const WorkerView& decode,
-                                         const RouteRequest& request, const RoutingConfig& config) {
+    const RouteRequest& request, const RoutingConfig& config) {
   const WorkerView* best = nullptr;
   double best_ms = 0, us_sum = 0, num_workers = 0;
   for (const WorkerView& worker : view.workers) {
@@ -127,8 +128,8 @@ std::optional<RemotePrefill> best_remote(const ClusterView& view, const WorkerVi
   const double after_ms = transfer_ms(view, *best, decode, moved, config.cost) + step_ms(decode, config.cost);
   const double until_pages = std::max(best_ms + queue_ms, place_wait_ms(decode, request, config.cost));
   return RemotePrefill{.worker = best->descriptor.id,
-                       .ttft_ms = until_pages + after_ms,
-                       .wait_ms = std::max(0.0, until_pages - own_ms)};
+      .ttft_ms = until_pages + after_ms,
+      .wait_ms = std::max(0.0, until_pages - own_ms)};
 }
 
 double choices_then(const WorkerView& worker, double after_ms, const CostModel& cost) {
@@ -140,7 +141,7 @@ double choices_then(const WorkerView& worker, double after_ms, const CostModel& 
 }
 
 Prediction predict(const ClusterView& view, const RouteRequest& request, const RoutingConfig& config,
-                   const Estimates& estimates) {
+    const Estimates& estimates) {
   Prediction best;
   const WorkerView* chosen = nullptr;
   for (const WorkerView& worker : view.workers) {
@@ -159,7 +160,7 @@ Prediction predict(const ClusterView& view, const RouteRequest& request, const R
   const double then = choices_then(*chosen, best.ttft_ms, config.cost) + added;
   best.decode_share = then / static_cast<double>(std::max<int64_t>(1, chosen->descriptor.max_sequences));
   best.tpot_ms = estimates.steps.at(then, static_cast<double>(chosen->load.running),
-                                    chosen->load.decode_step_us, config.cost.decode_step_us) /
+                     chosen->load.decode_step_us, config.cost.decode_step_us) /
                  1e3;
   double in_use = added, places = 0;
   for (const WorkerView& worker : view.workers) {

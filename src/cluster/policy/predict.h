@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // How long a request will take, from what the workers report: moving averages of the time a token, both
 // pools, and the decode load as it will be when the prompt has been computed rather than as it is now.
@@ -80,12 +81,12 @@ struct RemotePrefill {
 // The best prefill worker for a prompt to be decoded on `decode`; nullopt: there is none that could send it
 // pages.
 std::optional<RemotePrefill> best_remote(const ClusterView& view, const WorkerView& decode,
-                                         const RouteRequest& request, const RoutingConfig& config);
+    const RouteRequest& request, const RoutingConfig& config);
 // Places in use after `after_ms`: those that finish until then have left, those that wait have come.
 double choices_then(const WorkerView& worker, double after_ms, const CostModel& cost);
 
 // The best that any worker is expected to do.
 Prediction predict(const ClusterView& view, const RouteRequest& request, const RoutingConfig& config,
-                   const Estimates& estimates);
+    const Estimates& estimates);
 
 }  // namespace cheetah::cluster

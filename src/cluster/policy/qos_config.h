@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
 #include <string>
@@ -59,7 +60,7 @@ struct QosConfig {
   double max_decode_share = 1.0;  // places in use when its prefill finishes, by those there are
   double queue_places = 15.0;     // requests that may wait, for each place there is to run in
   double borrow_limit = 0.9;      // share of an idle reservation that others may use
-  int64_t max_queue_ms = 30'000;  // nobody waits longer for its first token, whatever its class
+  int64_t max_queue_ms = 30'000;  // no request waits longer for its first token, whatever its class
   double ema_alpha = 0.2;
   int64_t degraded_output = 200;     // tokens
   double degraded_slo_factor = 2.0;  // a degraded request must be predicted within this times its targets

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/quota.h"
 
 #include <algorithm>
@@ -27,8 +28,8 @@ Quotas::Bucket& Quotas::bucket_of(const std::string& tenant, double burst, Time 
   return buckets_[tenant] = {.tokens = burst, .at = now, .used = std::prev(order_.end())};
 }
 
-std::optional<Duration> Quotas::take(const std::string& tenant, int64_t tokens, Time now,
-                                     const QosConfig& config) {
+std::optional<Duration> Quotas::take(
+    const std::string& tenant, int64_t tokens, Time now, const QosConfig& config) {
   const Quota* quota = quota_of(tenant, config);
   if (!quota || quota->tokens_per_s <= 0) return std::nullopt;
   const double burst = std::max(quota->burst_tokens, 1.0);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Token buckets of tenants. Bounded: the one unused for longest is forgotten, which can only favour it.
 #include <cstdint>

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/roles.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
 namespace cheetah::cluster {
 namespace {
@@ -68,16 +70,60 @@ const FlipWorker* mover(const std::vector<FlipWorker>& workers, Role from, int64
 }
 
 FlipReason obstacle(const Pools& pools, bool prefill_short, const TrafficMix& mix, const FlipConfig& config,
-                    Time now, const FlipState& state) {
+    Time now, const FlipState& state) {
   const int64_t streak = prefill_short ? state.prefill_short : state.decode_short;
   if (streak < config.samples) return FlipReason::kWaitingForSamples;
   if (state.flipped && now - state.last_flip < std::chrono::milliseconds(config.cooldown_ms))
     return FlipReason::kCooldown;
-  const Pools then = {.prefill = pools.prefill + (prefill_short ? 1 : -1),
-                      .decode = pools.decode + (prefill_short ? -1 : 1)};
+  const Pools then = {
+      .prefill = pools.prefill + (prefill_short ? 1 : -1), .decode = pools.decode + (prefill_short ? -1 : 1)};
   if (then.prefill < config.min_prefill || then.decode < config.min_decode) return FlipReason::kAtMinimum;
   if (!helps(mix, pools, then)) return FlipReason::kWouldNotHelp;
   return prefill_short ? FlipReason::kPrefillShort : FlipReason::kDecodeShort;
+}
+
+// A pool that has never had its minimum is still starting for so many times the samples of one that lost it.
+constexpr int64_t kStartingFactor = 10;
+
+// The pool to refill: one with fewer workers than its minimum, ready or starting. Decoding comes first, for
+// without it nothing is answered; then even the last prefill worker is worth more there.
+std::optional<Role> pool_to_refill(
+    const std::vector<FlipWorker>& workers, const FlipConfig& config, FlipState& state) {
+  int64_t prefill = 0, decode = 0, ready_prefill = 0, ready_decode = 0;
+  for (const FlipWorker& w : workers) {
+    if (w.state == WorkerState::kDraining) continue;
+    ++(w.role == Role::kPrefill ? prefill : decode);
+    if (w.state == WorkerState::kReady) ++(w.role == Role::kPrefill ? ready_prefill : ready_decode);
+  }
+  state.had_prefill = state.had_prefill || prefill >= config.min_prefill;
+  state.had_decode = state.had_decode || decode >= config.min_decode;
+  std::optional<Role> pool;
+  if (decode < config.min_decode && ready_prefill > 0 && (prefill > config.min_prefill || decode == 0))
+    pool = Role::kDecode;
+  else if (prefill < config.min_prefill && ready_decode > 0 && decode > config.min_decode)
+    pool = Role::kPrefill;
+  state.below_minimum = pool ? state.below_minimum + 1 : 0;
+  const bool lost = pool == Role::kDecode ? state.had_decode : state.had_prefill;
+  return state.below_minimum >= config.samples * (lost ? 1 : kStartingFactor) ? pool : std::nullopt;
+}
+
+// The one that has been longest in its role: a worker refuses to move again soon.
+const FlipWorker* refiller(const std::vector<FlipWorker>& workers, Role from) {
+  const FlipWorker* best = nullptr;
+  for (const FlipWorker& w : workers) {
+    if (w.role != from || w.state != WorkerState::kReady) continue;
+    if (!best ||
+        std::tuple(w.role_since, w.active, w.id) < std::tuple(best->role_since, best->active, best->id))
+      best = &w;
+  }
+  return best;
+}
+
+// A flip takes as long as the worker needs to finish what it has; until then no other is moved.
+bool refilling(const std::vector<FlipWorker>& workers, const FlipState& state) {
+  if (!state.refill) return false;
+  const auto moved = std::ranges::find(workers, *state.refill, &FlipWorker::id);
+  return moved != workers.end() && moved->state == WorkerState::kDraining;
 }
 
 FlipReason verdict(const Pools& pools, const TrafficMix& mix, const FlipConfig& config, double ratio) {
@@ -96,9 +142,9 @@ FlipReason verdict(const Pools& pools, const TrafficMix& mix, const FlipConfig& 
 }  // namespace
 
 std::string_view name_of(FlipReason reason) {
-  constexpr std::array<std::string_view, 12> kNames = {
-      "off",      "balanced", "idle",       "unknown",        "flipping",      "waiting_for_samples",
-      "cooldown", "dwell",    "at_minimum", "would_not_help", "prefill_short", "decode_short"};
+  constexpr std::array<std::string_view, 13> kNames = {"off", "balanced", "idle", "unknown", "flipping",
+      "waiting_for_samples", "cooldown", "dwell", "at_minimum", "would_not_help", "prefill_short",
+      "decode_short", "below_minimum"};
   return kNames.at(static_cast<size_t>(reason));
 }
 
@@ -111,8 +157,20 @@ double imbalance(const TrafficMix& mix, int64_t num_prefill, int64_t num_decode)
 }
 
 FlipDecision plan_flip(const std::vector<FlipWorker>& workers, const TrafficMix& mix,
-                       const FlipConfig& config, Time now, FlipState& state) {
+    const FlipConfig& config, Time now, FlipState& state) {
   const Pools pools = pools_of(workers);
+  const std::optional<Role> pool = pool_to_refill(workers, config, state);
+  if (config.enabled && pool) {
+    FlipDecision decision{.to = *pool,
+        .reason = FlipReason::kBelowMinimum,
+        .imbalance = imbalance(mix, pools.prefill, pools.decode)};
+    if (refilling(workers, state)) return decision;
+    decision.worker = refiller(workers, *pool == Role::kDecode ? Role::kPrefill : Role::kDecode)->id;
+    state.flipped = true;
+    state.last_flip = now;
+    state.refill = decision.worker;
+    return decision;
+  }
   FlipDecision decision{.imbalance = imbalance(mix, pools.prefill, pools.decode)};
   decision.reason = verdict(pools, mix, config, decision.imbalance);
   const bool prefill_short = decision.reason == FlipReason::kPrefillShort;
@@ -127,7 +185,9 @@ FlipDecision plan_flip(const std::vector<FlipWorker>& workers, const TrafficMix&
       mover(workers, prefill_short ? Role::kDecode : Role::kPrefill, config.dwell_ms, now);
   if (!worker) return decision.reason = FlipReason::kDwell, decision;
   decision.worker = worker->id;
-  state = {.flipped = true, .last_flip = now};
+  state.prefill_short = state.decode_short = 0;
+  state.flipped = true;
+  state.last_flip = now;
   return decision;
 }
 

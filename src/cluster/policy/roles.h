@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Moving workers between prefill and decode as the traffic changes.
 // Imbalance I = (input tokens/s by prefill capacity) / (output tokens/s by decode capacity): above 1 + band
 // prefill is the short pool, below 1 - band decode is. One worker moves at a time, after its minimum dwell,
-// and only if the imbalance gets smaller by it and its own pool keeps its minimum.
+// and only if the imbalance gets smaller by it and its own pool keeps its minimum. A pool below its minimum is
+// refilled from the other whatever the traffic, after as many samples as tell a loss from a restart.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -50,6 +52,7 @@ enum class FlipReason : uint8_t {
   kWouldNotHelp,
   kPrefillShort,
   kDecodeShort,
+  kBelowMinimum,  // a pool has lost workers: the other refills it
 };
 std::string_view name_of(FlipReason reason);
 
@@ -64,10 +67,13 @@ struct FlipState {
   int64_t prefill_short = 0, decode_short = 0;  // samples in a row
   bool flipped = false;
   Time last_flip{};
+  int64_t below_minimum = 0;                     // samples in a row with a pool below its minimum
+  bool had_prefill = false, had_decode = false;  // the pool has had its minimum: it is not merely starting
+  std::optional<WorkerId> refill;                // the last worker that was moved to refill a pool
 };
 
 double imbalance(const TrafficMix& mix, int64_t num_prefill, int64_t num_decode);
 FlipDecision plan_flip(const std::vector<FlipWorker>& workers, const TrafficMix& mix,
-                       const FlipConfig& config, Time now, FlipState& state);
+    const FlipConfig& config, Time now, FlipState& state);
 
 }  // namespace cheetah::cluster

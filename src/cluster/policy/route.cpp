@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/route.h"
 
 #include <algorithm>
@@ -43,8 +44,8 @@ Ineligible why_not(const WorkerView& worker, const RouteRequest& request, const 
   return Ineligible::kNone;
 }
 
-RouteDecision route(const ClusterView& view, const RouteRequest& request, const RoutingConfig& config,
-                    RouteMemory& memory) {
+RouteDecision route(
+    const ClusterView& view, const RouteRequest& request, const RoutingConfig& config, RouteMemory& memory) {
   WorkerChoice choice = choose_worker(view, request, config, memory, memory.next_turn());
   RouteDecision decision;
   decision.worker_policy = config.worker_policy;
@@ -69,23 +70,22 @@ RouteDecision route(const ClusterView& view, const RouteRequest& request, const 
 }
 
 std::string_view name_of(WorkerReason reason) {
-  constexpr std::array<std::string_view, 10> kNames = {
-      "no_worker",      "only_one", "round_robin",   "least_loaded", "prefix_hash",
-      "prefix_spilled", "kv_match", "shortest_wait", "lowest_cost",  "highest_score"};
+  constexpr std::array<std::string_view, 10> kNames = {"no_worker", "only_one", "round_robin", "least_loaded",
+      "prefix_hash", "prefix_spilled", "kv_match", "shortest_wait", "lowest_cost", "highest_score"};
   return kNames.at(static_cast<size_t>(reason));
 }
 
 std::string_view name_of(PrefillReason reason) {
-  constexpr std::array<std::string_view, 17> kNames = {
-      "not_asked",   "policy_never",  "policy_always", "long_prompt",   "busy_decode",       "short_prompt",
-      "cached",      "queue_deep",    "queue_down",    "breaker_open",  "no_prefill_worker", "score_above",
-      "score_below", "remote_faster", "local_faster",  "measured_loss", "exploring"};
+  constexpr std::array<std::string_view, 17> kNames = {"not_asked", "policy_never", "policy_always",
+      "long_prompt", "busy_decode", "short_prompt", "cached", "queue_deep", "queue_down", "breaker_open",
+      "no_prefill_worker", "score_above", "score_below", "remote_faster", "local_faster", "measured_loss",
+      "exploring"};
   return kNames.at(static_cast<size_t>(reason));
 }
 
 std::string_view name_of(WorkerPolicy policy) {
   constexpr std::array<std::string_view, 7> kNames = {
-      "round_robin", "least_loaded", "prefix_aware", "kv_aware", "latency_two", "latency_five", "split"};
+      "round_robin", "least_loaded", "prefix_aware", "kv_aware", "load_cost", "latency_cost", "cache_score"};
   return kNames.at(static_cast<size_t>(policy));
 }
 

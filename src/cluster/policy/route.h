@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Which worker decodes a request and who computes its prompt. A function of what it is given: the same view,
 // request, settings and memory give the same decision, which says why.
@@ -26,8 +27,8 @@ enum class WorkerReason : uint8_t {
   kPrefixSpilled,  // the prefix's own worker is over the load bound
   kKvMatch,        // least predicted time, with something cached
   kShortestWait,   // least predicted time, nothing cached
-  kLowestCost,     // P2, P3
-  kHighestScore,   // P5
+  kLowestCost,     // load_cost, latency_cost
+  kHighestScore,   // cache_score
 };
 
 // Why the prompt is computed there.
@@ -60,7 +61,7 @@ struct WorkerScore {
 };
 
 struct RouteDecision {
-  std::optional<WorkerId> decode = {};  // nullopt: nobody can take it now
+  std::optional<WorkerId> decode = {};  // nullopt: no worker can take it now
   std::optional<WorkerId> race =
       {};  // the same request, to be cancelled there when the first token comes here
   PrefillMode prefill = PrefillMode::kLocal;
@@ -72,7 +73,7 @@ struct RouteDecision {
   OffloadPolicy offload_policy{};
   int64_t effective_tokens = 0;
   double local_ms = 0, remote_ms = 0;    // predicted times to the first token; 0: not computed
-  double offload_score = 0;              // P4
+  double offload_score = 0;              // of OffloadPolicy::kScore
   std::vector<WorkerScore> scores = {};  // of every worker seen
 };
 
@@ -97,8 +98,8 @@ class RouteMemory {
   uint64_t turn_ = 0;
 };
 
-RouteDecision route(const ClusterView& view, const RouteRequest& request, const RoutingConfig& config,
-                    RouteMemory& memory);
+RouteDecision route(
+    const ClusterView& view, const RouteRequest& request, const RoutingConfig& config, RouteMemory& memory);
 
 Ineligible why_not(const WorkerView& worker, const RouteRequest& request, const RoutingConfig& config);
 

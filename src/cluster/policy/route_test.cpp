@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/route.h"
 
 #include <gtest/gtest.h>
@@ -18,29 +19,29 @@ RoutingConfig with(WorkerPolicy policy) {
 }
 
 TEST(Scores, LatencyCostP3WithSharesTakesTheWorkerThatHasThePrefix) {
-  const LatencyFiveInputs a{
+  const LatencyCostInputs a{
       .kv_occupancy = 0.8, .active = 4, .cache_match = 1, .bandwidth = 0.6, .recent_prefix = true};
-  const LatencyFiveInputs b{.kv_occupancy = 0.2, .active = 1, .cache_match = 0, .bandwidth = 0.2};
-  EXPECT_NEAR(latency_five(a, {}), -4.3, 1e-12);
-  EXPECT_NEAR(latency_five(b, {}), 1.7, 1e-12);
+  const LatencyCostInputs b{.kv_occupancy = 0.2, .active = 1, .cache_match = 0, .bandwidth = 0.2};
+  EXPECT_NEAR(latency_cost(a, {}), -4.3, 1e-12);
+  EXPECT_NEAR(latency_cost(b, {}), 1.7, 1e-12);
 }
 
 TEST(Scores, LatencyCostP3WithPercentsWouldTakeTheOtherOne) {
-  const LatencyFiveInputs a{
+  const LatencyCostInputs a{
       .kv_occupancy = 80, .active = 4, .cache_match = 1, .bandwidth = 60, .recent_prefix = true};
-  const LatencyFiveInputs b{.kv_occupancy = 20, .active = 1, .cache_match = 0, .bandwidth = 20};
-  EXPECT_NEAR(latency_five(a, {}), 263, 1e-9);
-  EXPECT_NEAR(latency_five(b, {}), 71, 1e-9);
+  const LatencyCostInputs b{.kv_occupancy = 20, .active = 1, .cache_match = 0, .bandwidth = 20};
+  EXPECT_NEAR(latency_cost(a, {}), 263, 1e-9);
+  EXPECT_NEAR(latency_cost(b, {}), 71, 1e-9);
 }
 
 TEST(Scores, LatencyCostP2CountsSevenTenthsAPercent) {
-  EXPECT_NEAR(latency_two(0.5, 10, {}), 0.7 * 50 + 0.3 * 10, 1e-12);
+  EXPECT_NEAR(load_cost(0.5, 10, {}), 0.7 * 50 + 0.3 * 10, 1e-12);
 }
 
 TEST(Scores, SplitP5IgnoresSmallMatches) {
-  EXPECT_NEAR(split_score({.matched_fraction = 0.74}, {}), 0, 1e-12);
-  EXPECT_NEAR(split_score({.matched_fraction = 0.8, .waiting_share = 0.5, .running_share = 1}, {}),
-              8 - 0.75 - 0.5, 1e-12);
+  EXPECT_NEAR(cache_score({.matched_fraction = 0.74}, {}), 0, 1e-12);
+  EXPECT_NEAR(cache_score({.matched_fraction = 0.8, .waiting_share = 0.5, .running_share = 1}, {}),
+      8 - 0.75 - 0.5, 1e-12);
 }
 
 TEST(Route, RoundRobinTakesEachInTurn) {
@@ -127,10 +128,10 @@ TEST(Route, AHotWorkerLosesItsCacheBonus) {
   RouteRequest request = prompt_of(1000);
   request.cached = {{worker_id(100), 1000}};
   for (const WorkerPolicy policy :
-       {WorkerPolicy::kKvAware, WorkerPolicy::kLatencyFive, WorkerPolicy::kSplit}) {
+      {WorkerPolicy::kKvAware, WorkerPolicy::kLatencyCost, WorkerPolicy::kCacheScore}) {
     RouteMemory memory;
     RoutingConfig config = with(policy);
-    config.latency_five.active = 0.1;
+    config.latency_cost.active = 0.1;
     const RouteDecision spread = route(view, request, config, memory);
     EXPECT_NE(spread.decode, worker_id(100)) << name_of(policy);
     EXPECT_TRUE(spread.scores[0].hot);
@@ -199,8 +200,8 @@ TEST(Route, NeverChoosesAWorkerThatCannotServe) {
     const auto count = static_cast<uint64_t>(*rc::gen::inRange(0, 8));
     for (uint64_t i = 0; i < count; ++i) view.workers.push_back(*any_worker(i + 1));
     view.prefill_queue = {.up = *rc::gen::arbitrary<bool>(),
-                          .depth = *rc::gen::inRange(0, 20),
-                          .tokens = *rc::gen::inRange(0, 20'000)};
+        .depth = *rc::gen::inRange(0, 20),
+        .tokens = *rc::gen::inRange(0, 20'000)};
     RoutingConfig config;
     config.worker_policy = static_cast<WorkerPolicy>(*rc::gen::inRange(0, 7));
     config.offload_policy = static_cast<OffloadPolicy>(*rc::gen::inRange(0, 5));

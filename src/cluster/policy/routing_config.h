@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,17 +12,17 @@ enum class WorkerPolicy : uint8_t {
   kLeastLoaded,
   kPrefixAware,  // rendezvous hash of the first blocks, within a bound of the mean load
   kKvAware,      // least predicted time to the first token, by what each cache holds
-  kLatencyTwo,   // P2: occupancy and active requests
-  kLatencyFive,  // P3: with cache match, bandwidth and recent prefix
-  kSplit,        // P5: weighted cache, queue and decode load
+  kLoadCost,     // lowest weighted sum of KV occupancy and active requests
+  kLatencyCost,  // lowest weighted sum of those, cache match, bandwidth and recent prefix
+  kCacheScore,   // highest weighted sum of cache match, queue and decode load
 };
 
 // Whether the prompt is computed by a prefill worker.
 enum class OffloadPolicy : uint8_t {
   kNever,
   kAlways,
-  kThreshold,  // P1
-  kScore,      // P4
+  kThreshold,  // its length, the queue and the decode worker against fixed limits
+  kScore,      // the weights of the rules that fire
   kCost,       // predicted time remote against local
 };
 
@@ -37,7 +38,7 @@ struct OffloadRule {  // fires when the metric is above the threshold
   bool operator==(const OffloadRule&) const = default;
 };
 
-struct ThresholdOffload {  // P1
+struct ThresholdOffload {
   int64_t prefill_length = 256;
   int64_t moderate_length = 64;  // enough where the decode worker is busy
   int64_t max_queue = 10;        // jobs; at this depth the queue takes no more
@@ -45,28 +46,28 @@ struct ThresholdOffload {  // P1
   bool operator==(const ThresholdOffload&) const = default;
 };
 
-struct LatencyTwoWeights {  // P2; 0.7 a percent as the rule was written is 70 for the whole
+struct LoadCostWeights {  // occupancy is a share: 70 is 0.7 per percent
   double occupancy = 70;
   double active = 0.3;
-  bool operator==(const LatencyTwoWeights&) const = default;
+  bool operator==(const LoadCostWeights&) const = default;
 };
 
-struct LatencyFiveWeights {  // P3; shares 0..1
+struct LatencyCostWeights {  // of shares 0..1
   double kv_occupancy = 3.0;
   double active = 1.0;
   double cache_match = 10.0;
   double bandwidth = 0.5;
   double recent_prefix = 1.0;
-  bool operator==(const LatencyFiveWeights&) const = default;
+  bool operator==(const LatencyCostWeights&) const = default;
 };
 
-struct SplitWeights {  // P5; score = cache * matched - queue * waiting share - decode * running share
+struct CacheScoreWeights {  // score = cache * matched - queue * waiting share - decode * running share
   double prefix_cache = 10.0;
   double queue_length = 1.5;
   double decode_load = 0.5;
   double min_cache_hit = 0.75;  // matched fractions below count as none
   bool reuse_prefix = true;
-  bool operator==(const SplitWeights&) const = default;
+  bool operator==(const CacheScoreWeights&) const = default;
 };
 
 struct CostModel {
@@ -109,9 +110,9 @@ struct RoutingConfig {
       {OffloadMetric::kPrefillQueueDepth, 10, OffloadAction::kPreferLocal, 0.3},
   };
   double remote_min_score = 0.5;
-  LatencyTwoWeights latency_two = {};
-  LatencyFiveWeights latency_five = {};
-  SplitWeights split = {};
+  LoadCostWeights load_cost = {};
+  LatencyCostWeights latency_cost = {};
+  CacheScoreWeights cache_score = {};
   CostModel cost = {};
   WorthConfig worth = {};
 

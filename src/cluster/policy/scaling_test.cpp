@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -63,6 +64,29 @@ TEST_F(Autoscale, CorrectsWhatLiesOutsideItsLimits) {
   EXPECT_EQ(decode({.replicas = 24, .queue_length = 99}).desired, 24);
 }
 
+// Whoever looks once in a while must not miss it.
+TEST_F(Autoscale, TheWishStandsThroughTheCooldown) {
+  config.cooldown_up_ms = 30'000;
+  EXPECT_EQ(decode({.replicas = 4, .queue_length = 20}).desired, 5);
+  for (int i = 0; i < 29; ++i) {
+    now += seconds(1);
+    EXPECT_EQ(decode({.replicas = 4, .queue_length = 20}).desired, 5) << i;
+    EXPECT_EQ(decode({.replicas = 4, .queue_length = 10}).desired, 5) << i;
+  }
+}
+
+TEST_F(Autoscale, ACrashDoesNotLowerTheWish) {
+  const auto middle = [](int64_t replicas) { return PoolSample{.replicas = replicas, .queue_length = 10}; };
+  EXPECT_EQ(decode(middle(1)).desired, 1);
+  EXPECT_EQ(decode(middle(4)).desired, 4) << "a router that starts sees them one by one";
+  EXPECT_EQ(decode(middle(2)).desired, 4);
+  EXPECT_EQ(decode(middle(0)).desired, 4);
+  EXPECT_EQ(decode(middle(4)).desired, 4);
+  EXPECT_EQ(decode({.replicas = 4, .queue_length = 1}).desired, 3);
+  EXPECT_EQ(decode(middle(4)).desired, 3) << "those that are still there do not undo it";
+  EXPECT_EQ(decode(middle(3)).desired, 3);
+}
+
 TEST(AutoscaleProperties, NeverLeavesItsLimits) {
   EXPECT_TRUE(rc::check([] {
     AutoscaleConfig config;
@@ -77,11 +101,11 @@ TEST(AutoscaleProperties, NeverLeavesItsLimits) {
     bool within = false;
     for (int i = 0; i < 100; ++i, now += seconds(1)) {
       const PoolSample sample{.replicas = replicas,
-                              .queue_length = static_cast<double>(*rc::gen::inRange(0, 20)),
-                              .utilization = *rc::gen::inRange(0, 100) / 100.0};
+          .queue_length = static_cast<double>(*rc::gen::inRange(0, 20)),
+          .utilization = *rc::gen::inRange(0, 100) / 100.0};
       const ScaleDecision decision = scale(sample, config.prefill, config, now, state);
-      RC_ASSERT(decision.desired >= config.prefill.min_replicas &&
-                decision.desired <= config.prefill.max_replicas);
+      RC_ASSERT(
+          decision.desired >= config.prefill.min_replicas && decision.desired <= config.prefill.max_replicas);
       if (decision.desired != replicas && within) {
         RC_ASSERT(now - changed >= milliseconds(config.cooldown_up_ms));
         changed = now;
@@ -97,17 +121,17 @@ std::vector<FlipWorker> pool(int num_prefill, int num_decode) {
   std::vector<FlipWorker> workers;
   for (int i = 0; i < num_prefill + num_decode; ++i)
     workers.push_back({.id = static_cast<WorkerId>(i + 1),
-                       .role = i < num_prefill ? Role::kPrefill : Role::kDecode,
-                       .role_since = kStart});
+        .role = i < num_prefill ? Role::kPrefill : Role::kDecode,
+        .role_since = kStart});
   return workers;
 }
 
 // One prefill worker does 1000 tokens/s, one decode worker 100.
 TrafficMix mix_of(double input, double output) {
   return {.input_tokens_per_s = input,
-          .output_tokens_per_s = output,
-          .prefill_tokens_per_s = 1000,
-          .decode_tokens_per_s = 100};
+      .output_tokens_per_s = output,
+      .prefill_tokens_per_s = 1000,
+      .decode_tokens_per_s = 100};
 }
 
 class Roles : public testing::Test {
@@ -157,6 +181,40 @@ TEST_F(Roles, EveryReasonToStayHasItsCase) {
   EXPECT_EQ(plan(mix_of(1900, 60)).reason, FlipReason::kCooldown);
   config.enabled = false;
   EXPECT_EQ(plan(mix_of(1900, 60)).reason, FlipReason::kOff);
+}
+
+// No rates are known where no worker decodes, and nothing is answered until one does.
+TEST_F(Roles, APoolBelowItsMinimumIsRefilledWhateverTheTraffic) {
+  config.samples = 3;
+  plan({});
+  workers = pool(2, 0);
+  workers[1].role_since = kStart - seconds(1);
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(plan({}).worker) << "a restart takes a moment";
+  const FlipDecision decision = plan({});
+  EXPECT_EQ(decision.reason, FlipReason::kBelowMinimum);
+  EXPECT_EQ(decision.to, Role::kDecode);
+  EXPECT_EQ(decision.worker, workers[1].id) << "the one that has been longest in its role";
+  workers[1].state = WorkerState::kDraining;
+  EXPECT_FALSE(plan({}).worker) << "one is under way";
+  workers[1].role = Role::kDecode;
+  workers[1].state = WorkerState::kStarting;
+  EXPECT_FALSE(plan({}).worker);
+}
+
+TEST_F(Roles, TheLastPrefillWorkerDecodesWhereNobodyElseDoes) {
+  plan({});
+  workers = pool(1, 0);
+  EXPECT_EQ(plan({}).worker, workers[0].id);
+  workers = pool(0, 2);
+  EXPECT_EQ(plan({}).to, Role::kPrefill) << "and when the others are back, one of them prefills";
+  workers = pool(0, 1);
+  EXPECT_FALSE(plan({}).worker);
+}
+
+TEST_F(Roles, AClusterThatStartsIsNotRefilled) {
+  workers = pool(2, 0);
+  for (int i = 0; i < 9; ++i) EXPECT_FALSE(plan({}).worker);
+  EXPECT_TRUE(plan({}).worker) << "but one whose decode workers never come is";
 }
 
 TEST_F(Roles, ABacklogCountsAsDemand) {

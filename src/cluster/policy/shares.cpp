@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/shares.h"
 
 #include <algorithm>
@@ -118,7 +119,7 @@ void Shares::check_invariants() const {
   for (const Share& share : shares_) {
     reserved += share.reserved;
     CHEETAH_ASSERT(share.in_use >= 0 && share.recalled >= 0 && over(share) >= 0,
-                   "only what is used beyond the reservation is recalled");
+        "only what is used beyond the reservation is recalled");
   }
   CHEETAH_ASSERT(reserved <= capacity_, "reservations fit into the cluster");
 }

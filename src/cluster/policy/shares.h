@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Reserved shares of the cluster's places among classes, with borrowing.
-// A place beyond all reservations goes to whoever comes first. A class below its reservation is never refused
+// A place beyond all reservations goes to the request that comes first. A class below its reservation is never refused
 // for what others hold: where they borrowed its places, the answer names who gives back how many (the lowest
 // priority first). Borrowing stops at borrow_limit of what is idle.
 #include <cstdint>
@@ -28,8 +29,8 @@ class Shares {
  public:
   explicit Shares(const std::vector<QosClass>& classes = {}, double borrow_limit = 0.9);
   void reconfigure(const std::vector<QosClass>& classes,
-                   double borrow_limit);  // what is in use stays, by name
-  void resize(int64_t capacity);          // places of the cluster; what is in use stays
+      double borrow_limit);       // what is in use stays, by name
+  void resize(int64_t capacity);  // places of the cluster; what is in use stays
 
   ShareAnswer ask(int class_index, int64_t places) const;
   // What was granted; those named in give_back are counted as leaving from now on.

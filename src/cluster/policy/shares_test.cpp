@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/shares.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +9,7 @@ namespace {
 
 constexpr int kPremium = 0, kStandard = 1, kFree = 2;
 const std::vector<QosClass> kTiers = {{.name = "premium", .reserved = 0.1, .priority = 100},
-                                      {.name = "standard", .reserved = 0.3, .priority = 50},
-                                      {.name = "free", .reserved = 0.0, .priority = 10}};
+    {.name = "standard", .reserved = 0.3, .priority = 50}, {.name = "free", .reserved = 0.0, .priority = 10}};
 
 Shares of_hundred(double borrow_limit = 1) {
   Shares shares(kTiers, borrow_limit);
@@ -46,8 +46,8 @@ TEST(Shares, WhatWasLentComesBackOnDemandFromTheLowestPriority) {
   ASSERT_TRUE(answer.granted);
   EXPECT_EQ(answer.give_back, (std::vector<GiveBack>{{kFree, 10}}));
   shares.take(kPremium, 10, answer.give_back);
-  EXPECT_EQ(shares.ask(kStandard, 10).give_back,
-            (std::vector<GiveBack>{{kFree, 10}}));  // not the same ten again
+  EXPECT_EQ(
+      shares.ask(kStandard, 10).give_back, (std::vector<GiveBack>{{kFree, 10}}));  // not the same ten again
   EXPECT_FALSE(shares.ask(kFree, 1).granted);
   shares.release("free", 10);
   EXPECT_FALSE(shares.ask(kFree, 1).granted);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/since_report.h"
 
 #include <algorithm>
@@ -13,9 +14,9 @@ void SinceReport::sent(WorkerId worker, const RouteRequest& request, Time now) {
   std::deque<Sent>& sent = news_[worker].sent;
   if (sent.size() >= kMostNews) sent.pop_front();
   sent.push_back({.uid = request.key.uid,
-                  .at = now,
-                  .choices = request.choices,
-                  .tokens = effective_tokens(request, worker)});
+      .at = now,
+      .choices = request.choices,
+      .tokens = effective_tokens(request, worker)});
   places_[request.key.uid] = {worker, now};
 }
 

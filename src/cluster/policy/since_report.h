@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// A worker reports its load a few times a second. What it was sent and what it ended since then is known here
+// A worker reports its load a few times per second. What it was sent and what it ended since then is known here
 // and brings the report up to date.
 #include <cstdint>
 #include <deque>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/sizing.h"
 
 #include <algorithm>
@@ -9,15 +10,15 @@ namespace {
 
 Split split_of(const PhaseRates& rates, int64_t num_prefill, int64_t num_decode) {
   return {.num_prefill = num_prefill,
-          .num_decode = num_decode,
-          .rps = goodput_rps(rates, num_prefill, num_decode)};
+      .num_decode = num_decode,
+      .rps = goodput_rps(rates, num_prefill, num_decode)};
 }
 
 }  // namespace
 
 double goodput_rps(const PhaseRates& rates, int64_t num_prefill, int64_t num_decode) {
   return std::min(static_cast<double>(num_prefill) * rates.prefill_rps,
-                  static_cast<double>(num_decode) * rates.decode_rps);
+      static_cast<double>(num_decode) * rates.decode_rps);
 }
 
 double goodput_per_worker(const PhaseRates& rates, int64_t num_prefill, int64_t num_decode) {
@@ -33,10 +34,10 @@ Split best_split(const PhaseRates& rates, int64_t num_workers) {
   }
   best.why = best.num_both > 0
                  ? format("{} workers that do both carry {:.1f} requests a second; no split carries more",
-                          best.num_both, best.rps)
+                       best.num_both, best.rps)
                  : format("{} prefill and {} decode workers carry {:.1f} requests a second, {:.2f} a worker",
-                          best.num_prefill, best.num_decode, best.rps,
-                          goodput_per_worker(rates, best.num_prefill, best.num_decode));
+                       best.num_prefill, best.num_decode, best.rps,
+                       goodput_per_worker(rates, best.num_prefill, best.num_decode));
   return best;
 }
 
@@ -48,7 +49,7 @@ Split size_for(const PhaseRates& rates, double demand_rps, int64_t max_workers) 
   Split most = best_split(rates, std::max<int64_t>(0, max_workers));
   most.feasible = false;
   most.why = format("{:.1f} requests a second are not possible with {} workers; the most: {}", demand_rps,
-                    max_workers, most.why);
+      max_workers, most.why);
   return most;
 }
 

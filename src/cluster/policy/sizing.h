@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // How many prefill and decode workers (xPyD) a load needs.
 #include <cstdint>

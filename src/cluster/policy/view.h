@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What a routing or admission decision sees: plain values that the router keeps up to date. Shares and
 // fractions are 0 to 1 everywhere in policy/, lengths are tokens, times are milliseconds unless the name says
@@ -47,7 +48,7 @@ struct RouteRequest {
   RequestKey key = {};
   std::string model = {};  // WorkerDescriptor::model; "": any
   int64_t prompt_tokens = 0;
-  int64_t expected_output = 0;  // tokens a choice; the request's limit where nothing better is known
+  int64_t expected_output = 0;  // tokens per choice; the request's limit where nothing better is known
   int64_t choices = 1;
   int32_t priority = 0;    // of its class: greater is more urgent
   double ttft_slo_ms = 0;  // 0: none

@@ -1,20 +1,15 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/worker_choice.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "base/hash.h"
 #include "cluster/policy/offload.h"
 #include "cluster/policy/predict.h"
 
 namespace cheetah::cluster {
 namespace {
-
-uint64_t mixed(uint64_t a, uint64_t b) {  // splitmix64's finisher over both
-  uint64_t x = a + 0x9e3779b97f4a7c15u * (b + 1);
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 struct Candidate {
   const WorkerView* worker = nullptr;
@@ -52,24 +47,23 @@ double kv_aware_score(const Round& round, const Candidate& c) {
   return ms + cost.balance_ms * load_of(*c.worker, round.config);
 }
 
-double five_score(const Round& round, const Candidate& c) {
+double latency_cost_of(const Round& round, const Candidate& c) {
   const WorkerView& w = *c.worker;
-  const LatencyFiveInputs inputs = {
-      .kv_occupancy = kv_occupancy(w),
+  const LatencyCostInputs inputs = {.kv_occupancy = kv_occupancy(w),
       .active = static_cast<double>(active_choices(w)),
       .cache_match = match_of(round, c),
       .bandwidth = w.load.bandwidth_share,
       .recent_prefix = !c.hot && round.memory.recent(round.request.prefix_hash, w.descriptor.id)};
-  return latency_five(inputs, round.config.latency_five);
+  return latency_cost(inputs, round.config.latency_cost);
 }
 
-double split_cost(const Round& round, const Candidate& c) {
+double cache_cost(const Round& round, const Candidate& c) {
   const WorkerView& w = *c.worker;
   const auto places = static_cast<double>(std::max<int64_t>(1, w.descriptor.max_sequences));
-  const SplitInputs inputs = {.matched_fraction = match_of(round, c),
-                              .waiting_share = static_cast<double>(w.load.waiting + w.sent_choices) / places,
-                              .running_share = static_cast<double>(w.load.running) / places};
-  return -split_score(inputs, round.config.split);
+  const CacheScoreInputs inputs = {.matched_fraction = match_of(round, c),
+      .waiting_share = static_cast<double>(w.load.waiting + w.sent_choices) / places,
+      .running_share = static_cast<double>(w.load.running) / places};
+  return -cache_score(inputs, round.config.cache_score);
 }
 
 double score_of(const Round& round, const Candidate& c) {
@@ -82,13 +76,13 @@ double score_of(const Round& round, const Candidate& c) {
       return load_of(*c.worker, round.config);
     case WorkerPolicy::kKvAware:
       return kv_aware_score(round, c);
-    case WorkerPolicy::kLatencyTwo:
-      return latency_two(std::max(kv_occupancy(*c.worker), old),
-                         static_cast<double>(active_choices(*c.worker)), round.config.latency_two);
-    case WorkerPolicy::kLatencyFive:
-      return five_score(round, c) + old * round.config.latency_five.kv_occupancy;
-    case WorkerPolicy::kSplit:
-      return split_cost(round, c) + old * round.config.split.queue_length;
+    case WorkerPolicy::kLoadCost:
+      return load_cost(std::max(kv_occupancy(*c.worker), old), static_cast<double>(active_choices(*c.worker)),
+          round.config.load_cost);
+    case WorkerPolicy::kLatencyCost:
+      return latency_cost_of(round, c) + old * round.config.latency_cost.kv_occupancy;
+    case WorkerPolicy::kCacheScore:
+      return cache_cost(round, c) + old * round.config.cache_score.queue_length;
   }
   return 0;
 }
@@ -99,7 +93,7 @@ size_t by_prefix(const Round& round, const std::vector<Candidate>& all, WorkerRe
   std::vector<size_t> order(all.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto weight = [&](size_t i) {
-    return mixed(round.request.prefix_hash, static_cast<uint64_t>(all[i].worker->descriptor.id));
+    return split_mix64(round.request.prefix_hash, static_cast<uint64_t>(all[i].worker->descriptor.id));
   };
   std::ranges::sort(order, std::greater{}, weight);
   double mean = 0;
@@ -125,10 +119,10 @@ WorkerReason reason_of(const Round& round, const Candidate& best) {
       return WorkerReason::kLeastLoaded;
     case WorkerPolicy::kKvAware:
       return match_of(round, best) > 0 ? WorkerReason::kKvMatch : WorkerReason::kShortestWait;
-    case WorkerPolicy::kLatencyTwo:
-    case WorkerPolicy::kLatencyFive:
+    case WorkerPolicy::kLoadCost:
+    case WorkerPolicy::kLatencyCost:
       return WorkerReason::kLowestCost;
-    case WorkerPolicy::kSplit:
+    case WorkerPolicy::kCacheScore:
       return WorkerReason::kHighestScore;
   }
   return WorkerReason::kLeastLoaded;
@@ -141,8 +135,8 @@ std::vector<Candidate> candidates(const Round& round, WorkerChoice& choice, bool
     const bool can = why == Ineligible::kNone || (forgive && why == Ineligible::kExcluded);
     if (can) all.push_back({.worker = &worker, .score_index = choice.scores.size()});
     choice.scores.push_back({.worker = worker.descriptor.id,
-                             .cached_tokens = cached_tokens(round.request, worker.descriptor.id),
-                             .ineligible = can ? Ineligible::kNone : why});
+        .cached_tokens = cached_tokens(round.request, worker.descriptor.id),
+        .ineligible = can ? Ineligible::kNone : why});
   }
   return all;
 }
@@ -163,24 +157,24 @@ void mark_hot(const Round& round, std::vector<Candidate>& all) {
 
 }  // namespace
 
-double latency_two(double occupancy, double active, const LatencyTwoWeights& weights) {
+double load_cost(double occupancy, double active, const LoadCostWeights& weights) {
   return weights.occupancy * occupancy + weights.active * active;
 }
 
-double latency_five(const LatencyFiveInputs& in, const LatencyFiveWeights& weights) {
+double latency_cost(const LatencyCostInputs& in, const LatencyCostWeights& weights) {
   return weights.kv_occupancy * in.kv_occupancy + weights.active * in.active -
          weights.cache_match * in.cache_match + weights.bandwidth * in.bandwidth -
          weights.recent_prefix * (in.recent_prefix ? 1 : 0);
 }
 
-double split_score(const SplitInputs& in, const SplitWeights& weights) {
+double cache_score(const CacheScoreInputs& in, const CacheScoreWeights& weights) {
   const bool reuse = weights.reuse_prefix && in.matched_fraction >= weights.min_cache_hit;
   return weights.prefix_cache * (reuse ? in.matched_fraction : 0) - weights.queue_length * in.waiting_share -
          weights.decode_load * in.running_share;
 }
 
 WorkerChoice choose_worker(const ClusterView& view, const RouteRequest& request, const RoutingConfig& config,
-                           const RouteMemory& memory, uint64_t turn) {
+    const RouteMemory& memory, uint64_t turn) {
   const Round round{view, request, config, memory, turn};
   WorkerChoice choice;
   std::vector<Candidate> all = candidates(round, choice, false);
@@ -203,7 +197,7 @@ WorkerChoice choose_worker(const ClusterView& view, const RouteRequest& request,
     std::ranges::sort(order, {}, id);
     std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(turn % order.size()), order.end());
   } else {
-    std::ranges::sort(order, {}, [&](size_t i) { return std::pair(score(i), mixed(turn, id(i))); });
+    std::ranges::sort(order, {}, [&](size_t i) { return std::pair(score(i), split_mix64(turn, id(i))); });
   }
   choice.reason = reason_of(round, all[order[0]]);
   if (config.worker_policy == WorkerPolicy::kPrefixAware && request.prefix_hash != 0) {

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// The scores by which a worker is chosen, one function a policy.
+// The scores by which a worker is chosen, one function per policy.
 #include <cstdint>
 #include <vector>
 
@@ -7,17 +8,17 @@
 
 namespace cheetah::cluster {
 
-// P2, P3: lower is better. P5: higher is better.
-double latency_two(double occupancy, double active, const LatencyTwoWeights& weights);
-struct LatencyFiveInputs {
+// Costs: lower is better. Scores: higher is better.
+double load_cost(double occupancy, double active, const LoadCostWeights& weights);
+struct LatencyCostInputs {
   double kv_occupancy = 0, active = 0, cache_match = 0, bandwidth = 0;
   bool recent_prefix = false;
 };
-double latency_five(const LatencyFiveInputs& inputs, const LatencyFiveWeights& weights);
-struct SplitInputs {
+double latency_cost(const LatencyCostInputs& inputs, const LatencyCostWeights& weights);
+struct CacheScoreInputs {
   double matched_fraction = 0, waiting_share = 0, running_share = 0;
 };
-double split_score(const SplitInputs& inputs, const SplitWeights& weights);
+double cache_score(const CacheScoreInputs& inputs, const CacheScoreWeights& weights);
 
 struct WorkerChoice {
   const WorkerView* worker = nullptr;  // nullptr: none can
@@ -26,6 +27,6 @@ struct WorkerChoice {
   std::vector<WorkerScore> scores = {};
 };
 WorkerChoice choose_worker(const ClusterView& view, const RouteRequest& request, const RoutingConfig& config,
-                           const RouteMemory& memory, uint64_t turn);
+    const RouteMemory& memory, uint64_t turn);
 
 }  // namespace cheetah::cluster

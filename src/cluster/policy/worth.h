@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Is disaggregation worth it for this traffic? Both ways are measured for prompts of each length; the better
 // one is taken, the other one now and then, so that a change is noticed.

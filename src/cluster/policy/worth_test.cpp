@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/worth.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A queue and a bus for a cluster that has none: always down, and saying why. Jobs then go straight to a
 // prefill worker, and KV events over the direct links.

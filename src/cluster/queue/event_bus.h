@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// News for whoever listens: KV events. Delivery is at most once and without memory: what is published while
-// nobody listens, the service is away or a listener is slow is lost. Whoever needs to know counts.
+// News for listeners: KV events. Delivery is at most once and without memory: what is published while
+// no one listens, the service is away or a listener is slow is lost. Receivers that need to know count.
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 
-#include "cluster/registry/service_state.h"
+#include "cluster/service.h"
 
 namespace cheetah::cluster {
 

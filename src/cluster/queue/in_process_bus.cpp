@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/queue/in_process_bus.h"
 
 namespace cheetah::cluster {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The event bus of a cluster whose nodes are threads of one process.
 #include <memory>

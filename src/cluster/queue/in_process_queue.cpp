@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/queue/in_process_queue.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ constexpr std::chrono::milliseconds kLongestSleep{20};
 }  // namespace
 
 JobStore::JobStore(JobQueueConfig config)
-    : state_(State{.book = JobBook(config), .service = {true, Clock::now(), {}}, .waiters = {}}) {}
+    : state_(State{.table = JobTable(config), .service = {true, Clock::now(), {}}, .waiters = {}}) {}
 
 void JobStore::set_up(bool up) {
   state_.with([&](State& state) {
@@ -44,7 +45,7 @@ void InProcessJobQueue::push(Job job, PushCallback done) {
   check_job(job);
   const PushResult result = store_->state_.with([&](JobStore::State& state) {
     if (!state.service.up) return PushResult::kUnavailable;
-    const PushResult pushed = state.book.push(std::move(job), Clock::now());
+    const PushResult pushed = state.table.push(std::move(job), Clock::now());
     if (pushed == PushResult::kQueued) JobStore::wake_all(state);
     return pushed;
   });
@@ -57,8 +58,8 @@ std::optional<Delivery> InProcessJobQueue::pull(std::chrono::milliseconds wait) 
     std::optional<Time> redelivery;
     std::optional<Delivery> delivery = store_->state_.with([&](JobStore::State& state) {
       std::optional<Delivery> next;
-      if (state.service.up) next = state.book.pull(Clock::now());
-      redelivery = state.book.next_redelivery();
+      if (state.service.up) next = state.table.pull(Clock::now());
+      redelivery = state.table.next_redelivery();
       return next;
     });
     const Time now = Clock::now();
@@ -70,27 +71,27 @@ std::optional<Delivery> InProcessJobQueue::pull(std::chrono::milliseconds wait) 
 
 void InProcessJobQueue::ack(DeliveryTag tag) {
   store_->state_.with([&](JobStore::State& state) {
-    if (state.service.up) state.book.ack(tag);
+    if (state.service.up) state.table.ack(tag);
   });
 }
 
 void InProcessJobQueue::nack(DeliveryTag tag) {
   store_->state_.with([&](JobStore::State& state) {
     if (!state.service.up) return;
-    state.book.nack(tag, Clock::now());
+    state.table.nack(tag, Clock::now());
     JobStore::wake_all(state);
   });
 }
 
 void InProcessJobQueue::extend(DeliveryTag tag) {
   store_->state_.with([&](JobStore::State& state) {
-    if (state.service.up) state.book.extend(tag, Clock::now());
+    if (state.service.up) state.table.extend(tag, Clock::now());
   });
 }
 
 std::optional<int64_t> InProcessJobQueue::depth() {
   return store_->state_.with([](const JobStore::State& state) {
-    return state.service.up ? std::optional(state.book.num_jobs() - state.book.num_in_flight())
+    return state.service.up ? std::optional(state.table.num_jobs() - state.table.num_in_flight())
                             : std::nullopt;
   });
 }

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The prefill queue of a cluster whose nodes are threads of one process.
 #include <map>
 #include <memory>
 
 #include "base/published.h"
-#include "cluster/queue/job_book.h"
+#include "cluster/queue/job_table.h"
 #include "cluster/queue/wake_up.h"
 
 namespace cheetah::cluster {
@@ -18,7 +19,7 @@ class JobStore {
  private:
   friend class InProcessJobQueue;
   struct State {
-    JobBook book;
+    JobTable table;
     ServiceState service;
     std::map<int64_t, WakeUp*> waiters;
     int64_t next_waiter = 1;

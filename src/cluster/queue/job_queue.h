@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// Work for whoever is free: the prefill queue. Delivery is at least once: a job may come twice, late or
-// never, and a job that nobody acknowledges within the visibility timeout goes to somebody else.
+// Work for free workers: the prefill queue. Delivery is at least once: a job may come twice, late or
+// never, and a job not acknowledged within the visibility timeout goes to another worker.
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -8,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "cluster/registry/service_state.h"
+#include "cluster/service.h"
 
 namespace cheetah::cluster {
 
@@ -39,7 +40,7 @@ struct Delivery {
   std::string id;
   std::string bytes;
   int priority = 0;
-  int64_t attempt = 1;  // over 1: somebody had it before
+  int64_t attempt = 1;  // over 1: a worker had it before
 
   bool redelivered() const { return attempt > 1; }
 };
@@ -51,7 +52,7 @@ struct JobQueueConfig {
   std::chrono::milliseconds dedup_window{60'000};  // at most max_age
   int64_t max_jobs = 10'000;
   int64_t max_bytes = int64_t{1} << 30;
-  int64_t max_deliveries = 5;  // then nobody gets it any more: it may be the job that kills workers
+  int64_t max_deliveries = 5;  // then it is given up: it may be the job that kills workers
   int64_t replicas = 1;        // servers that keep each job, of a NATS cluster: 1, 3 or 5
 };
 
@@ -74,10 +75,10 @@ class JobQueue {
 
   // None of these waits or throws; what is lost on the way ends in a redelivery.
   virtual void ack(DeliveryTag tag) = 0;     // done, or not wanted any more
-  virtual void nack(DeliveryTag tag) = 0;    // somebody else may have it, at once
+  virtual void nack(DeliveryTag tag) = 0;    // another worker may have it, at once
   virtual void extend(DeliveryTag tag) = 0;  // still at it: the visibility timeout starts again
 
-  // Jobs that nobody has taken yet, as last heard: at most a second old while somebody keeps asking. nullopt:
+  // Jobs not taken yet, as last heard: at most a second old while a caller keeps asking. nullopt:
   // not known. Never waits.
   virtual std::optional<int64_t> depth() { return std::nullopt; }
 

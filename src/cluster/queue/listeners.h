@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The listening half of an event bus: who wants to hear what, and the thread they hear it on.
 #include <atomic>
@@ -26,9 +27,9 @@ class Listeners {
 
   EventBus::SubscriptionId add(std::string_view pattern, EventBus::Callback callback);
   void remove(EventBus::SubscriptionId id);  // no callback of it runs afterwards, unless called from one
-  // For everybody whose pattern matches, or for one of them alone.
-  void hear(std::shared_ptr<const Message> message,
-            std::optional<EventBus::SubscriptionId> only = std::nullopt);
+  // For all whose pattern matches, or for one of them alone.
+  void hear(
+      std::shared_ptr<const Message> message, std::optional<EventBus::SubscriptionId> only = std::nullopt);
   void close();  // no callback runs afterwards; not from inside one
   int64_t num_dropped() const { return num_dropped_; }
 

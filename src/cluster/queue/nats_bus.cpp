@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/queue/nats_bus.h"
 
 #include <nats/nats.h>
@@ -20,10 +21,10 @@ NatsEventBus::NatsEventBus(std::shared_ptr<NatsLink> link, const std::string& cl
     : prefix_(format("cheetah.{}.events.", cluster)),
       link_(std::move(link)),
       listeners_(std::make_shared<Listeners>()),
-      care_(link_->add_care([this] { take_care(); })) {}
+      maintenance_(link_->add_maintenance([this] { maintain(); })) {}
 
 NatsEventBus::~NatsEventBus() {
-  link_->remove_care(care_);
+  link_->remove_maintenance(maintenance_);
   listeners_->close();
 }
 
@@ -33,8 +34,8 @@ bool NatsEventBus::publish(std::string_view subject, std::string_view bytes) {
   const NatsLink::Connection connection = link_->connection();
   if (bytes.size() > kMostMessageBytes || connection == nullptr || !link_->state().up) return false;
   const std::string full = prefix_ + std::string(subject);
-  return natsConnection_Publish(connection.get(), full.c_str(), bytes.data(),
-                                static_cast<int>(bytes.size())) == NATS_OK;
+  return natsConnection_Publish(
+             connection.get(), full.c_str(), bytes.data(), static_cast<int>(bytes.size())) == NATS_OK;
 }
 
 EventBus::SubscriptionId NatsEventBus::subscribe(std::string_view pattern, Callback callback) {
@@ -57,7 +58,7 @@ void NatsEventBus::unsubscribe(SubscriptionId id) {
 
 // On the link's thread: the library renews subscriptions of a connection that came back; on a new connection
 // they are begun again.
-void NatsEventBus::take_care() {
+void NatsEventBus::maintain() {
   const NatsLink::Connection connection = link_->connection();
   if (connection == nullptr) return;
   std::vector<std::pair<SubscriptionId, std::string>> missing;

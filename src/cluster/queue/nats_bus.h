@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The event bus in NATS: plain publish and subscribe, without memory.
 #include <map>
@@ -27,17 +28,18 @@ class NatsEventBus final : public EventBus {
  private:
   struct Wanted {
     std::string pattern;
-    std::shared_ptr<NatsSubscription> subscription;  // of the present connection; with whoever ends it
+    std::shared_ptr<NatsSubscription>
+        subscription;  // of the present connection; shared with the code that ends it
   };
 
-  void take_care();
+  void maintain();
   std::shared_ptr<NatsSubscription> begin(SubscriptionId id, const std::string& pattern) const;
 
   const std::string prefix_;
   std::shared_ptr<NatsLink> link_;        // with the job queue
   std::shared_ptr<Listeners> listeners_;  // with the library's callbacks
   Published<std::map<SubscriptionId, Wanted>> wanted_;
-  NatsLink::CareId care_;
+  NatsLink::MaintenanceId maintenance_;
 };
 
 }  // namespace cheetah::cluster

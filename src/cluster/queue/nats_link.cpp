@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/queue/nats_link.h"
 
 #include <nats/nats.h>
@@ -14,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kCareInterval{50};
+constexpr milliseconds kMaintenanceInterval{50};
 constexpr milliseconds kReconnectPause{100};
 constexpr int64_t kConnectLimitMs = 2000, kPingIntervalMs = 3000, kWriteLimitMs = 2000;
 constexpr int kMostPingsOut = 2;
@@ -34,7 +35,7 @@ void set_patience(natsOptions* options) {
   check(natsOptions_SetPingInterval(options, kPingIntervalMs), "options");
   check(natsOptions_SetMaxPingsOut(options, kMostPingsOut), "options");
   check(natsOptions_SetFailRequestsOnDisconnect(options, true), "options");
-  // A server that takes nothing would hold the connection's lock, and with it everybody, for ever.
+  // A server that takes nothing would hold the connection's lock, and with it all callers, without end.
   check(natsOptions_SetWriteDeadline(options, kWriteLimitMs), "options");
   check(natsOptions_SetSendAsap(options, true), "options");
 }
@@ -42,14 +43,14 @@ void set_patience(natsOptions* options) {
 void set_login(natsOptions* options, const ServiceLogin& login) {
   if (!login.credentials_file.empty())
     check(natsOptions_SetUserCredentialsFromFiles(options, login.credentials_file.c_str(), nullptr),
-          login.credentials_file);
+        login.credentials_file);
   if (!login.tls) return;
   check(natsOptions_SetSecure(options, true), "TLS");
   if (!login.ca_file.empty())
     check(natsOptions_LoadCATrustedCertificates(options, login.ca_file.c_str()), login.ca_file);
   if (!login.certificate_file.empty())
     check(natsOptions_LoadCertificatesChain(options, login.certificate_file.c_str(), login.key_file.c_str()),
-          login.certificate_file);
+        login.certificate_file);
 }
 
 std::vector<std::string> urls_of(const std::vector<ServiceHost>& hosts) {
@@ -130,17 +131,17 @@ int64_t NatsLink::generation() const {
   return told_->values.with([](const Told::Values& told) { return told.generation; });
 }
 
-NatsLink::CareId NatsLink::add_care(Care care) {
-  const auto id = CareId(next_care_++);
-  inbox_.post([this, id, care = std::move(care)] { cares_.emplace(id, care); });
+NatsLink::MaintenanceId NatsLink::add_maintenance(Maintenance maintenance) {
+  const auto id = MaintenanceId(next_maintenance_++);
+  inbox_.post([this, id, maintenance = std::move(maintenance)] { maintenance_.emplace(id, maintenance); });
   return id;
 }
 
-void NatsLink::remove_care(CareId id) {
+void NatsLink::remove_maintenance(MaintenanceId id) {
   // Owned by this call and by the message, whichever ends last.
   const auto gone = std::make_shared<std::promise<void>>();
   if (inbox_.post([this, id, gone] {
-        cares_.erase(id);
+        maintenance_.erase(id);
         gone->set_value();
       }))
     gone->get_future().wait();
@@ -155,16 +156,16 @@ void NatsLink::loop() {
     } catch (const Error& error) {
       told_->values.with([&](Told::Values& told) { told.state.why = error.what(); });
     }
-    inbox_.wait_until(Clock::now() + kCareInterval);
+    inbox_.wait_until(Clock::now() + kMaintenanceInterval);
     inbox_.take_all(tasks);
     for (const auto& task : tasks) task();
-    take_care();
+    maintain();
   }
   if (const Connection last = connection()) natsConnection_Close(last.get());
 }
 
-void NatsLink::take_care() {
-  for (const auto& [id, care] : cares_) care();
+void NatsLink::maintain() {
+  for (const auto& [id, maintain] : maintenance_) maintain();
 }
 
 // The first try waits for its answer here; where it fails, the library goes on trying by itself.

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// A connection to NATS that comes back for ever, and the thread that looks after what uses it.
+// A connection to NATS that is made again whenever it breaks, and the thread that maintains what uses it.
 #include <atomic>
 #include <functional>
 #include <map>
@@ -10,7 +11,7 @@
 
 #include "base/mailbox.h"
 #include "base/published.h"
-#include "cluster/registry/services.h"
+#include "cluster/service.h"
 
 struct __natsConnection;  // natsConnection of <nats/nats.h>, which stays out of headers
 
@@ -23,8 +24,8 @@ class NatsLink {
   using Connection = std::shared_ptr<__natsConnection>;
   // What is called when: soon after every change of the state, and every 50 ms; on the link's thread. It may
   // wait for the server a little.
-  using Care = std::function<void()>;
-  enum class CareId : int64_t {};
+  using Maintenance = std::function<void()>;
+  enum class MaintenanceId : int64_t {};
 
   NatsLink(const std::vector<ServiceHost>& hosts, ServiceLogin login, std::string name);
   ~NatsLink();
@@ -34,8 +35,8 @@ class NatsLink {
   // Counts up with every connection made: what the server was told before may be forgotten.
   int64_t generation() const;
 
-  CareId add_care(Care care);
-  void remove_care(CareId id);  // it is not called afterwards
+  MaintenanceId add_maintenance(Maintenance maintenance);
+  void remove_maintenance(MaintenanceId id);  // it is not called afterwards
 
  private:
   struct Told;  // what the library's own threads write
@@ -43,15 +44,15 @@ class NatsLink {
 
   void loop();
   void connect();
-  void take_care();
+  void maintain();
 
   const std::vector<std::string> urls_;
   const ServiceLogin login_;
   const std::string name_;
   std::shared_ptr<Told> told_;  // with the library's callbacks
   Published<Connection> connection_;
-  std::atomic<int64_t> next_care_{1};
-  std::map<CareId, Care> cares_;  // the thread's own
+  std::atomic<int64_t> next_maintenance_{1};
+  std::map<MaintenanceId, Maintenance> maintenance_;  // the thread's own
   Mailbox<std::function<void()>> inbox_;
   std::jthread thread_;  // last: ends before the rest
 };

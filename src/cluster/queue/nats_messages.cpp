@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/queue/nats_messages.h"
 
 #include <limits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What JetStream says in JSON and in subjects. Pure; nothing of it is trusted.
 #include <cstdint>

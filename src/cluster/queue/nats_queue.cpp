@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/queue/nats_queue.h"
 
 #include <nats/nats.h>
@@ -8,7 +9,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/text.h"
-#include "cluster/queue/job_book.h"
+#include "cluster/queue/job_table.h"
 #include "cluster/queue/nats_messages.h"
 #include "cluster/queue/nats_subscription.h"
 
@@ -31,7 +32,7 @@ using Message = std::unique_ptr<natsMsg, void (*)(natsMsg*)>;
 std::string random_inbox() {
   natsInbox* inbox = nullptr;
   if (natsInbox_Create(&inbox) != NATS_OK) throw Error("NATS: cannot name an inbox");
-  const std::string name = inbox;
+  std::string name = inbox;
   natsInbox_Destroy(inbox);
   return name;
 }
@@ -72,10 +73,10 @@ NatsJobQueue::NatsJobQueue(std::shared_ptr<NatsLink> link, const std::string& cl
       link_(std::move(link)),
       inbound_(std::make_shared<Inbound>()),
       standing_(Standing{{false, Clock::now(), "not connected yet"}, 0}),
-      care_(link_->add_care([this] { take_care(); })) {}
+      maintenance_(link_->add_maintenance([this] { maintain(); })) {}
 
 NatsJobQueue::~NatsJobQueue() {
-  link_->remove_care(care_);
+  link_->remove_maintenance(maintenance_);
   subscriptions_.reset();
   expire(Time::max());
 }
@@ -158,8 +159,8 @@ NatsJobQueue::Pulled NatsJobQueue::pull_one(int priority) {
   if (connection == nullptr) return {};
   const std::string subject = format("$JS.API.CONSUMER.MSG.NEXT.{}.{}", stream_, consumer_of(priority));
   natsMsg* got = nullptr;
-  const natsStatus status = natsConnection_RequestString(&got, connection.get(), subject.c_str(),
-                                                         R"({"batch":1,"no_wait":true})", kPullLimitMs);
+  const natsStatus status = natsConnection_RequestString(
+      &got, connection.get(), subject.c_str(), R"({"batch":1,"no_wait":true})", kPullLimitMs);
   const Message message(got, natsMsg_Destroy);
   if (status == NATS_NO_RESPONDERS)
     look_again_ = true;  // the consumer is gone, or the server has no streams yet
@@ -174,18 +175,18 @@ NatsJobQueue::Pulled NatsJobQueue::pull_one(int priority) {
   const auto tag = DeliveryTag(next_tag_++);
   out_.with([&](auto& out) { out[tag] = {ack_subject, Clock::now()}; });
   return {.delivery = Delivery{.tag = tag,
-                               .id = std::string(header_of(got, "Nats-Msg-Id")),
-                               .bytes = std::string(data_of(got)),
-                               .priority = priority,
-                               .attempt = *attempt},
-          .answered = true};
+              .id = std::string(header_of(got, "Nats-Msg-Id")),
+              .bytes = std::string(data_of(got)),
+              .priority = priority,
+              .attempt = *attempt},
+      .answered = true};
 }
 
 bool NatsJobQueue::say(const std::string& subject, std::string_view words) {
   const NatsLink::Connection connection = link_->connection();
   if (connection == nullptr || !link_->state().up) return false;
-  return natsConnection_Publish(connection.get(), subject.c_str(), words.data(),
-                                static_cast<int>(words.size())) == NATS_OK;
+  return natsConnection_Publish(
+             connection.get(), subject.c_str(), words.data(), static_cast<int>(words.size())) == NATS_OK;
 }
 
 std::optional<std::string> NatsJobQueue::take_out(DeliveryTag tag, bool keep) {
@@ -213,7 +214,7 @@ void NatsJobQueue::extend(DeliveryTag tag) {
 }
 
 // On the link's thread: makes sure of the stream after every connection, and gives up on old pushes.
-void NatsJobQueue::take_care() {
+void NatsJobQueue::maintain() {
   expire(Clock::now());
   const ServiceState link = link_->state();
   const int64_t generation = link_->generation();
@@ -241,8 +242,8 @@ void NatsJobQueue::listen() {
   if (connection == nullptr) throw Error("NATS: not connected yet");
   if (subscriptions_ && subscriptions_->answers.connection() == connection) return;
   const size_t skip = inbox_.size() + 1;
-  const auto on_answer = [inbound = inbound_, skip, wake = wake_subject_](natsConnection* used,
-                                                                          natsMsg* message) {
+  const auto on_answer = [inbound = inbound_, skip, wake = wake_subject_](
+                             natsConnection* used, natsMsg* message) {
     const auto number = to_integer(std::string_view(natsMsg_GetSubject(message)).substr(skip));
     if (!number) return;
     const bool refused = !header_of(message, "Status").empty();  // nobody there
@@ -252,14 +253,13 @@ void NatsJobQueue::listen() {
     if (result == PushResult::kQueued) natsConnection_Publish(used, wake.c_str(), nullptr, 0);
   };
   subscriptions_.reset();
-  subscriptions_.reset(
-      new Subscriptions{{connection, inbox_ + ".*", on_answer},
-                        {connection, wake_subject_, [inbound = inbound_](natsConnection*, natsMsg* message) {
-                           const auto priority = to_integer(data_of(message));
-                           const bool known = priority && *priority >= 0 && *priority < kNumPriorities;
-                           inbound->rung |= known ? 1u << *priority : kAllPriorities;
-                           inbound->wake_up.ring();
-                         }}});
+  subscriptions_.reset(new Subscriptions{{connection, inbox_ + ".*", on_answer},
+      {connection, wake_subject_, [inbound = inbound_](natsConnection*, natsMsg* message) {
+         const auto priority = to_integer(data_of(message));
+         const bool known = priority && *priority >= 0 && *priority < kNumPriorities;
+         inbound->rung |= known ? 1u << *priority : kAllPriorities;
+         inbound->wake_up.ring();
+       }}});
 }
 
 // Pushes whose answer has not come by `now` are answered: nobody knows whether they are queued. Deliveries

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The prefill queue in NATS JetStream: one stream, one subject and one consumer for each priority.
 #include <array>
@@ -53,7 +54,7 @@ class NatsJobQueue final : public JobQueue {
   };
   struct Pulled {
     std::optional<Delivery> delivery;
-    bool answered = false;  // false: the server said nothing, so there is no sense in asking on
+    bool answered = false;  // false: the server said nothing, so do not ask on
   };
   struct Depth {
     std::optional<int64_t> jobs;
@@ -61,7 +62,7 @@ class NatsJobQueue final : public JobQueue {
   };
   struct Subscriptions;
 
-  void take_care();
+  void maintain();
   void make_stream();
   void measure_depth(Time now);
   void listen();
@@ -85,7 +86,7 @@ class NatsJobQueue final : public JobQueue {
   Published<std::map<DeliveryTag, Out>> out_;
   Published<Depth> depth_;
   std::unique_ptr<Subscriptions> subscriptions_;  // of the link's thread
-  NatsLink::CareId care_;
+  NatsLink::MaintenanceId maintenance_;
 };
 
 }  // namespace cheetah::cluster

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the stream of the prefill queue is set up.
 #include <nats/nats.h>
 
@@ -21,7 +22,7 @@ int64_t nanoseconds(std::chrono::milliseconds time) {
 
 [[noreturn]] void fail(const std::string& what, natsStatus status, jsErrCode code) {
   throw Error(format("NATS JetStream: {}: {} (error {}): is the server started with -js?", what,
-                     natsStatus_GetText(status), static_cast<int>(code)));
+      natsStatus_GetText(status), static_cast<int>(code)));
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ void NatsJobQueue::make_stream() {
   }
 }
 
-// Only while somebody asks: it takes a question for each priority.
+// Only while asked: it takes a question for each priority.
 void NatsJobQueue::measure_depth(Time now) {
   const Depth known = depth_.copy();
   if (now - known.asked > kDepthInterest || now - known.heard < kDepthInterval) return;

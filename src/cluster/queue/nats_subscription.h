@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One subscription of the NATS library, whose callback owns what it touches.
 #include <nats/nats.h>

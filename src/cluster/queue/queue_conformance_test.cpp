@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every job queue and every event bus promises, asked of each kind.
 #include <gtest/gtest.h>
 
@@ -9,8 +10,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/published.h"
-#include "cluster/queue/queue_worlds.h"
-#include "cluster/registry/service_fixture.h"
+#include "cluster/queue/queue_backends.h"
+#include "cluster/services/service_fixture.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -39,16 +40,16 @@ PushResult push_patiently(JobQueue& queue, const Job& job) {
 
 class QueueConformance : public testing::TestWithParam<QueueKind> {
  protected:
-  void start(JobQueueConfig config = {}) { world_ = GetParam().make(config); }
+  void start(JobQueueConfig config = {}) { backend_ = GetParam().make(config); }
   void SetUp() override {
     start({.visibility = milliseconds(400)});
-    if (world_ == nullptr) GTEST_SKIP() << GetParam().name << " is not installed here";
+    if (backend_ == nullptr) GTEST_SKIP() << GetParam().name << " is not installed here";
   }
-  std::unique_ptr<QueueWorld> world_;
+  std::unique_ptr<QueueBackend> backend_;
 };
 
 TEST_P(QueueConformance, AJobGoesToOneOfThemWholeAndIsGoneOnceAcknowledged) {
-  const auto from = world_->join_queue(), to = world_->join_queue();
+  const auto from = backend_->join_queue(), to = backend_->join_queue();
   std::string bytes(100'000, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31);
   ASSERT_EQ(push_patiently(*from, {"job-1", bytes, 2}), PushResult::kQueued);
@@ -64,7 +65,7 @@ TEST_P(QueueConformance, AJobGoesToOneOfThemWholeAndIsGoneOnceAcknowledged) {
 }
 
 TEST_P(QueueConformance, UrgentJobsGoFirstAndEqualOnesInOrder) {
-  const auto queue = world_->join_queue();
+  const auto queue = backend_->join_queue();
   const char* ids[] = {"d1", "b1", "c1", "a1", "b2", "a2"};
   for (const char* id : ids) ASSERT_EQ(push_patiently(*queue, {id, "x", id[0] - 'a'}), PushResult::kQueued);
   std::string order;
@@ -78,7 +79,7 @@ TEST_P(QueueConformance, UrgentJobsGoFirstAndEqualOnesInOrder) {
 }
 
 TEST_P(QueueConformance, AWaitingPullGetsWhatComesAndAnEmptyOneEnds) {
-  const auto from = world_->join_queue(), to = world_->join_queue();
+  const auto from = backend_->join_queue(), to = backend_->join_queue();
   ASSERT_EQ(push_patiently(*from, {"first", "x", 1}), PushResult::kQueued);
   to->ack(to->pull(kPatience).value().tag);
   const auto begin = std::chrono::steady_clock::now();
@@ -93,7 +94,7 @@ TEST_P(QueueConformance, AWaitingPullGetsWhatComesAndAnEmptyOneEnds) {
 }
 
 TEST_P(QueueConformance, TheDepthIsWhatNobodyHasTaken) {
-  const auto a = world_->join_queue(), b = world_->join_queue();
+  const auto a = backend_->join_queue(), b = backend_->join_queue();
   for (int i = 0; i < 3; ++i) ASSERT_EQ(push_patiently(*a, {std::to_string(i), "x", i}), PushResult::kQueued);
   EXPECT_TRUE(eventually([&] { return b->depth() == 3; }));
   a->ack(a->pull(kPatience).value().tag);
@@ -101,7 +102,7 @@ TEST_P(QueueConformance, TheDepthIsWhatNobodyHasTaken) {
 }
 
 TEST_P(QueueConformance, AWaitingPullCanBeWoken) {
-  const auto queue = world_->join_queue();
+  const auto queue = backend_->join_queue();
   auto waiting = std::async(std::launch::async, [&] { return queue->pull(std::chrono::minutes(5)); });
   queue->wake();
   EXPECT_EQ(waiting.wait_for(std::chrono::seconds(60)), std::future_status::ready);
@@ -109,7 +110,7 @@ TEST_P(QueueConformance, AWaitingPullCanBeWoken) {
 }
 
 TEST_P(QueueConformance, TheSameIdIsTheSameJob) {
-  const auto a = world_->join_queue(), b = world_->join_queue();
+  const auto a = backend_->join_queue(), b = backend_->join_queue();
   ASSERT_EQ(push_patiently(*a, {"once", "x", 1}), PushResult::kQueued);
   EXPECT_EQ(push_patiently(*b, {"once", "x", 1}), PushResult::kDuplicate);
   const auto delivery = b->pull(kPatience);
@@ -120,8 +121,8 @@ TEST_P(QueueConformance, TheSameIdIsTheSameJob) {
 }
 
 TEST_P(QueueConformance, AJobNobodyAcknowledgesIsDeliveredAgain) {
-  auto dying = world_->join_queue();
-  const auto other = world_->join_queue();
+  auto dying = backend_->join_queue();
+  const auto other = backend_->join_queue();
   ASSERT_EQ(push_patiently(*dying, {"job", "x", 0}), PushResult::kQueued);
   const auto first = dying->pull(kPatience);
   ASSERT_TRUE(first);
@@ -136,7 +137,7 @@ TEST_P(QueueConformance, AJobNobodyAcknowledgesIsDeliveredAgain) {
 
 TEST_P(QueueConformance, AJobGivenBackIsDeliveredAtOnce) {
   start({.visibility = std::chrono::minutes(10), .max_age = std::chrono::minutes(30)});
-  const auto a = world_->join_queue(), b = world_->join_queue();
+  const auto a = backend_->join_queue(), b = backend_->join_queue();
   ASSERT_EQ(push_patiently(*a, {"job", "x", 0}), PushResult::kQueued);
   const auto first = a->pull(kPatience);
   ASSERT_TRUE(first);
@@ -149,7 +150,7 @@ TEST_P(QueueConformance, AJobGivenBackIsDeliveredAtOnce) {
 
 TEST_P(QueueConformance, WhoeverIsStillAtItKeepsTheJob) {
   start({.visibility = milliseconds(2000)});
-  const auto a = world_->join_queue(), b = world_->join_queue();
+  const auto a = backend_->join_queue(), b = backend_->join_queue();
   ASSERT_EQ(push_patiently(*a, {"job", "x", 0}), PushResult::kQueued);
   const auto delivery = a->pull(kPatience);
   ASSERT_TRUE(delivery);
@@ -168,10 +169,10 @@ TEST_P(QueueConformance, WhoeverIsStillAtItKeepsTheJob) {
 
 TEST_P(QueueConformance, AFullQueueAndAnOldJobAreSaidAndDropped) {
   start({.visibility = milliseconds(400),
-         .max_age = milliseconds(1500),
-         .dedup_window = milliseconds(1000),
-         .max_jobs = 2});
-  const auto queue = world_->join_queue();
+      .max_age = milliseconds(1500),
+      .dedup_window = milliseconds(1000),
+      .max_jobs = 2});
+  const auto queue = backend_->join_queue();
   int number = 0;
   const auto push_next = [&] { return push_patiently(*queue, {std::to_string(++number), "x", 0}); };
   EXPECT_TRUE(eventually([&] { return push_next() == PushResult::kFull; }));
@@ -181,7 +182,7 @@ TEST_P(QueueConformance, AFullQueueAndAnOldJobAreSaidAndDropped) {
 
 TEST_P(QueueConformance, AJobThatNobodySurvivesIsNotGivenOutForEver) {
   start({.visibility = milliseconds(200), .max_deliveries = 2});
-  const auto queue = world_->join_queue();
+  const auto queue = backend_->join_queue();
   ASSERT_EQ(push_patiently(*queue, {"poison", "x", 0}), PushResult::kQueued);
   EXPECT_TRUE(queue->pull(kPatience));
   EXPECT_TRUE(queue->pull(kPatience));
@@ -189,7 +190,7 @@ TEST_P(QueueConformance, AJobThatNobodySurvivesIsNotGivenOutForEver) {
 }
 
 TEST_P(QueueConformance, WhatNoQueueTakesIsRefused) {
-  const auto queue = world_->join_queue();
+  const auto queue = backend_->join_queue();
   const auto never = [](PushResult) { ADD_FAILURE(); };
   EXPECT_THROW(queue->push({"id", "x", -1}, never), Error);
   EXPECT_THROW(queue->push({"id", "x", kNumPriorities}, never), Error);
@@ -200,7 +201,7 @@ TEST_P(QueueConformance, WhatNoQueueTakesIsRefused) {
 
 TEST_P(QueueConformance, EveryJobIsDoneThoughWorkersDie) {
   constexpr int kJobs = 60;
-  const auto from = world_->join_queue();
+  const auto from = backend_->join_queue();
   for (int i = 0; i < kJobs; ++i)
     ASSERT_EQ(push_patiently(*from, {format("job-{}", i), "x", i % kNumPriorities}), PushResult::kQueued);
   Published<std::set<std::string>> done;
@@ -208,12 +209,12 @@ TEST_P(QueueConformance, EveryJobIsDoneThoughWorkersDie) {
   std::vector<std::jthread> workers;
   for (int w = 0; w < 3; ++w)
     workers.emplace_back([&](std::stop_token stop) {
-      auto queue = world_->join_queue();
+      auto queue = backend_->join_queue();
       while (!stop.stop_requested()) {
         const auto delivery = queue->pull(milliseconds(50));
         if (!delivery) continue;
         if (++pulls % 5 == 0) {
-          queue = world_->join_queue();  // died with the job in its hands
+          queue = backend_->join_queue();  // died with the job in its hands
           continue;
         }
         done.with([&](auto& ids) { ids.insert(delivery->id); });
@@ -224,18 +225,18 @@ TEST_P(QueueConformance, EveryJobIsDoneThoughWorkersDie) {
 }
 
 TEST_P(QueueConformance, AnOutageIsAStateThatHealsAndQueuedJobsSurviveIt) {
-  const auto from = world_->join_queue(), to = world_->join_queue();
+  const auto from = backend_->join_queue(), to = backend_->join_queue();
   ASSERT_EQ(push_patiently(*from, {"before", "x", 0}), PushResult::kQueued);
-  world_->stop_service();
+  backend_->stop_service();
   ASSERT_TRUE(eventually([&] { return !from->state().up && !to->state().up; }));
   EXPECT_FALSE(from->state().why.empty());
   EXPECT_EQ(push(*from, {"during", "x", 0}), PushResult::kUnavailable);
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(to->pull(milliseconds(100)));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(90));
-  const auto late = world_->join_queue();  // starts during the outage
+  const auto late = backend_->join_queue();  // starts during the outage
 
-  world_->start_service();
+  backend_->start_service();
   EXPECT_TRUE(eventually([&] { return from->state().up && to->state().up && late->state().up; }));
   std::set<std::string> seen;
   EXPECT_TRUE(eventually([&] {
@@ -266,7 +267,7 @@ void wait_until_heard(EventBus& from, const std::string& subject, Heard& heard) 
 }
 
 TEST_P(BusConformance, EveryListenerHearsItsSubjectsInOrder) {
-  const auto from = world_->join_bus(), to = world_->join_bus(), other = world_->join_bus();
+  const auto from = backend_->join_bus(), to = backend_->join_bus(), other = backend_->join_bus();
   const auto one = std::make_shared<Heard>(), all = std::make_shared<Heard>(),
              mine = std::make_shared<Heard>();
   to->subscribe("kv.a", into(one));
@@ -297,7 +298,7 @@ TEST_P(BusConformance, EveryListenerHearsItsSubjectsInOrder) {
 }
 
 TEST_P(BusConformance, ASubscriptionThatEndedIsNotCalledAgain) {
-  const auto from = world_->join_bus(), to = world_->join_bus();
+  const auto from = backend_->join_bus(), to = backend_->join_bus();
   auto calls = std::make_unique<std::atomic<int>>(0);
   const auto id = to->subscribe("kv.a", [&](std::string_view, std::string_view) { ++*calls; });
   std::jthread writer([&](std::stop_token stop) {
@@ -310,16 +311,16 @@ TEST_P(BusConformance, ASubscriptionThatEndedIsNotCalledAgain) {
 }
 
 TEST_P(BusConformance, ListenersAreStillThereAfterAnOutage) {
-  const auto from = world_->join_bus(), to = world_->join_bus();
+  const auto from = backend_->join_bus(), to = backend_->join_bus();
   const auto heard = std::make_shared<Heard>();
   to->subscribe("kv.a", into(heard));
   wait_until_heard(*from, "kv.a", *heard);
-  world_->stop_service();
+  backend_->stop_service();
   ASSERT_TRUE(eventually([&] { return !from->state().up && !to->state().up; }));
   EXPECT_FALSE(from->publish("kv.a", "lost"));
   const auto late = std::make_shared<Heard>();
   to->subscribe("kv.b", into(late));
-  world_->start_service();
+  backend_->start_service();
   EXPECT_TRUE(eventually([&] { return from->state().up && to->state().up; }));
   EXPECT_TRUE(eventually([&] {
     from->publish("kv.a", "back");
@@ -329,7 +330,7 @@ TEST_P(BusConformance, ListenersAreStillThereAfterAnOutage) {
 }
 
 TEST_P(BusConformance, WhatIsNoSubjectIsRefused) {
-  const auto bus = world_->join_bus();
+  const auto bus = backend_->join_bus();
   for (const char* subject : {"", ".", "a.", ".a", "a b", "a.*", "a.>", "a\n"}) {
     EXPECT_THROW(bus->publish(subject, "x"), Error) << subject;
   }
@@ -340,17 +341,17 @@ TEST_P(BusConformance, WhatIsNoSubjectIsRefused) {
 }
 
 TEST(Subject, PatternsMatchByWord) {
-  EXPECT_TRUE(matches("kv.a", "kv.a") && matches("kv.*", "kv.a") && matches("kv.>", "kv.a.b") &&
-              matches(">", "kv"));
-  EXPECT_FALSE(matches("kv.a", "kv.b") || matches("kv.*", "kv.a.b") || matches("kv.>", "kv") ||
-               matches("kv", "kv.a"));
+  EXPECT_TRUE(
+      matches("kv.a", "kv.a") && matches("kv.*", "kv.a") && matches("kv.>", "kv.a.b") && matches(">", "kv"));
+  EXPECT_FALSE(
+      matches("kv.a", "kv.b") || matches("kv.*", "kv.a.b") || matches("kv.>", "kv") || matches("kv", "kv.a"));
 }
 
-const QueueKind kKinds[] = {{"in_process", in_process_queue_world}, {"nats", nats_queue_world}};
-INSTANTIATE_TEST_SUITE_P(Every, QueueConformance, testing::ValuesIn(kKinds),
-                         [](const auto& kind) { return kind.param.name; });
-INSTANTIATE_TEST_SUITE_P(Every, BusConformance, testing::ValuesIn(kKinds),
-                         [](const auto& kind) { return kind.param.name; });
+const QueueKind kKinds[] = {{"in_process", in_process_queue_backend}, {"nats", nats_queue_backend}};
+INSTANTIATE_TEST_SUITE_P(
+    Every, QueueConformance, testing::ValuesIn(kKinds), [](const auto& kind) { return kind.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Every, BusConformance, testing::ValuesIn(kKinds), [](const auto& kind) { return kind.param.name; });
 
 }  // namespace
 }  // namespace cheetah::cluster

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cctype>
 
@@ -33,7 +34,7 @@ void check_subject(std::string_view subject) {
     throw Error(
         format("event bus: subject \"{}\": expected words of letters, digits, '-' and '_' with dots "
                "between, as in kv.w1",
-               printable(subject)));
+            printable(subject)));
 }
 
 void check_pattern(std::string_view pattern) {
@@ -44,7 +45,7 @@ void check_pattern(std::string_view pattern) {
       throw Error(
           format("event bus: pattern \"{}\": expected words, '*' for one of them or a last '>', as in "
                  "kv.*",
-                 printable(pattern)));
+              printable(pattern)));
   }
 }
 

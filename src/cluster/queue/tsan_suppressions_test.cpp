@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // OpenSSL is not built with the race detector, which therefore does not see its locks.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)

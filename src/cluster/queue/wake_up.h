@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// Wakes whoever waits for work. Rings that nobody waits for do not pile up.
+// Wakes the threads that wait for work. Rings without a waiter do not pile up.
 #include <atomic>
 #include <vector>
 
@@ -17,7 +18,7 @@ class WakeUp {
     by_hand_ = true;
     ring();
   }
-  // Sleeps until it rings or the time is up. True: somebody rang by hand. The caller looks for work
+  // Sleeps until it rings or the time is up. True: it was rung. The caller looks for work
   // afterwards: a ring between the two lines below is not lost then.
   bool wait_until(Time until) {
     rings_.wait_until(until);

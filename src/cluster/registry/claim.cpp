@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/registry/claim.h"
 
 #include <algorithm>
@@ -59,17 +60,16 @@ void attempt(const std::shared_ptr<Attempting>& claiming) {
   const uint64_t epoch = std::max(epoch_in(claiming->counter), claiming->least_epoch) + 1;
   Transaction transaction;
   transaction.expect = {{claiming->name, 0}, {epoch_key(claiming->name), claiming->counter.revision}};
-  transaction.writes = {{claiming->name, claiming->owner, true},
-                        {epoch_key(claiming->name), std::to_string(epoch), false}};
-  claiming->registry.transact(std::move(transaction), [claiming, epoch](const TransactionResult& result) {
-    answer(claiming, epoch, result);
-  });
+  transaction.writes = {
+      {claiming->name, claiming->owner, true}, {epoch_key(claiming->name), std::to_string(epoch), false}};
+  claiming->registry.transact(std::move(transaction),
+      [claiming, epoch](const TransactionResult& result) { answer(claiming, epoch, result); });
 }
 
 }  // namespace
 
 void claim(Registry& registry, std::string name, std::string owner, uint64_t least_epoch,
-           std::function<void(const ClaimResult&)> done) {
+    std::function<void(const ClaimResult&)> done) {
   // Owned by whichever callback is under way.
   attempt(std::make_shared<Attempting>(
       Attempting{registry, std::move(name), std::move(owner), least_epoch, std::move(done)}));

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Ownership of one thing in the cluster (the planner's seat, a worker's role), by epoch.
 //
 // The owner is the key NAME, written under its lease; the epoch is the key NAME.epoch, which stays and counts
 // up with every change of owner. A holder that lost its lease and does not know it yet still carries its old
-// epoch: whoever receives it compares (EpochGate) and refuses, and guarded writes fail.
+// epoch: the receiver compares (EpochGate) and refuses, and guarded writes fail.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -27,11 +28,11 @@ struct ClaimResult {
   std::string why;    // when unavailable
 };
 
-// Makes this process the owner of `name` if nobody is. `least_epoch` is the highest epoch the caller has
+// Makes this process the owner of `name` if it has none. `least_epoch` is the highest epoch the caller has
 // heard of: the new one is above it even where the registry has lost its data. `registry` must outlive
 // `done`.
 void claim(Registry& registry, std::string name, std::string owner, uint64_t least_epoch,
-           std::function<void(const ClaimResult&)> done);
+    std::function<void(const ClaimResult&)> done);
 
 // Adds to `transaction` that it must not happen unless `held` is still held.
 void guard(Transaction& transaction, const Claim& held);

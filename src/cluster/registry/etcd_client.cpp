@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/registry/etcd_client.h"
 
 #include <algorithm>
@@ -27,6 +28,22 @@ constexpr int kUnavailable = 14, kUnauthenticated = 16;  // of gRPC
   throw EtcdRefusal(code, format("{}: HTTP {}: {}", host, answer.status, message));
 }
 
+HttpPeer peer_of(const ServiceHost& host, const ServiceLogin& login) {
+  return {.url = {.tls = login.tls, .host = host.host, .port = std::to_string(host.port), .path = ""},
+      .tls = {
+          .ca_file = login.ca_file, .certificate_file = login.certificate_file, .key_file = login.key_file}};
+}
+
+ClientRequest post(std::string_view path, std::string body, const std::string& token) {
+  ClientRequest request{.method = "POST",
+      .path = std::string(path),
+      .body = std::move(body),
+      .headers = {{"Content-Type", "application/json"},
+          {"Grpc-Metadata-hasleader", "true"}}};  // a member that has lost its cluster says so
+  if (!token.empty()) request.headers.push_back({"Authorization", token});
+  return request;
+}
+
 std::string password_in(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -39,14 +56,15 @@ std::string password_in(const std::string& path) {
 
 EtcdClient::EtcdClient(std::vector<ServiceHost> hosts, ServiceLogin login)
     : hosts_(std::move(hosts)), login_(std::move(login)) {
-  for (const ServiceHost& host : hosts_) channels_.push_back(std::make_unique<HttpChannel>(host, login_));
+  for (const ServiceHost& host : hosts_)
+    channels_.push_back(std::make_unique<HttpChannel>(peer_of(host, login_)));
 }
 
 Json EtcdClient::call(std::string_view path, const Json& request, Duration limit) {
   if (token_.empty() && !login_.user.empty() && path != "/v3/auth/authenticate") authenticate(limit);
   HttpChannel::Answer answer;
   try {
-    answer = channel().post(path, dump_json(request), token_, limit);
+    answer = channel().send(post(path, dump_json(request), token_), limit);
     if (answer.status == 200) return parse_json(answer.body, "the answer of etcd", kLimits);
   } catch (const Error&) {
     next_host();
@@ -64,7 +82,7 @@ Json EtcdClient::call(std::string_view path, const Json& request, Duration limit
 void EtcdClient::open_stream(std::string_view path, const Json& request, Duration limit) {
   if (token_.empty() && !login_.user.empty()) authenticate(limit);
   try {
-    const int status = channel().open_stream(path, dump_json(request), token_, limit);
+    const int status = channel().open_stream(post(path, dump_json(request), token_), limit);
     if (status == 200) return;
     token_.clear();
     throw Error(format("{}: HTTP {} for a stream", hosts_[current_].host, status));
@@ -90,7 +108,7 @@ std::optional<Json> EtcdClient::read_line(Duration limit) {
 
 void EtcdClient::authenticate(Duration limit) {
   const Json answer = call("/v3/auth/authenticate",
-                           {{"name", login_.user}, {"password", password_in(login_.password_file)}}, limit);
+      {{"name", login_.user}, {"password", password_in(login_.password_file)}}, limit);
   const std::string token = JsonFields(answer, "the answer of etcd").string("token");
   const auto is_plain = [](unsigned char c) { return c > ' ' && c < 0x7f; };
   if (token.empty() || !std::ranges::all_of(token, is_plain))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One thread's conversation with an etcd cluster: whichever of its hosts answers.
 #include <memory>
@@ -8,7 +9,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cluster/registry/http_channel.h"
+#include "cluster/service.h"
+#include "net/http_channel.h"
 
 namespace cheetah::cluster {
 

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/registry/etcd_messages.h"
 
 #include <limits>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/text.h"
-#include "cluster/registry/base64.h"
 
 namespace cheetah::cluster::etcd {
 namespace {
@@ -124,10 +125,8 @@ Json delete_request(std::string_view root, std::string_view key) { return {{"key
 Json transaction_request(std::string_view root, const Transaction& transaction, int64_t lease) {
   Json compare = Json::array(), success = Json::array(), failure = Json::array();
   for (const auto& [key, revision] : transaction.expect) {
-    compare.push_back({{"key", full_key(root, key)},
-                       {"target", "MOD"},
-                       {"result", "EQUAL"},
-                       {"mod_revision", std::to_string(revision)}});
+    compare.push_back({{"key", full_key(root, key)}, {"target", "MOD"}, {"result", "EQUAL"},
+        {"mod_revision", std::to_string(revision)}});
     failure.push_back({{"request_range", delete_request(root, key)}});
   }
   for (const auto& write : transaction.writes) {

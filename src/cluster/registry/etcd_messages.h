@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What etcd's JSON gateway is asked and how its answers are read. Pure. What comes back is not trusted: a
 // field that is missing, of another type or out of range is an Error that names it.

@@ -1,26 +1,15 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/registry/etcd_messages.h"
 
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
 
+#include "base/base64.h"
 #include "base/error.h"
-#include "cluster/registry/base64.h"
 
 namespace cheetah::cluster {
 namespace {
 
 constexpr std::string_view kRoot = "/cheetah/c/";
-
-TEST(Base64, EveryByteStringComesBack) {
-  EXPECT_TRUE(rc::check([](const std::string& bytes) { RC_ASSERT(from_base64(base64_of(bytes)) == bytes); }));
-  EXPECT_EQ(base64_of("fo"), "Zm8=");
-  EXPECT_EQ(from_base64("Zm9v"), "foo");
-}
-
-TEST(Base64, WhatIsNotBase64IsRefused) {
-  for (const char* text : {"Z", "Zm8", "Zm8*", "====", "Z===", "Zm=v", "Zm9v\n"})
-    EXPECT_FALSE(from_base64(text)) << text;
-}
 
 TEST(EtcdMessages, TheEndOfAPrefixIsAboveAllThatStartsWithIt) {
   EXPECT_EQ(etcd::end_of_prefix("/a/"), "/a0");
@@ -43,18 +32,17 @@ TEST(EtcdMessages, AWatchLineBecomesChanges) {
 
 TEST(EtcdMessages, WhatIsOutOfPlaceIsAnError) {
   const std::string key = base64_of("/other/c/k");
-  for (const std::string& text :
-       std::vector<std::string>{R"([])", R"({})", R"({"result":[]})", R"({"error":{"message":"no"}})",
-                                R"({"result":{"events":{}}})", R"({"result":{"events":[{}]}})",
-                                R"({"result":{"events":[{"kv":{"key":"*","mod_revision":"1"}}]}})",
-                                R"({"result":{"header":{"revision":"x"}}})",
-                                std::string(R"({"result":{"events":[{"kv":{"key":")")
-                                    .append(key)
-                                    .append(R"(","mod_revision":"1"}}]}})")}) {
+  for (const std::string& text : std::vector<std::string>{R"([])", R"({})", R"({"result":[]})",
+           R"({"error":{"message":"no"}})", R"({"result":{"events":{}}})", R"({"result":{"events":[{}]}})",
+           R"({"result":{"events":[{"kv":{"key":"*","mod_revision":"1"}}]}})",
+           R"({"result":{"header":{"revision":"x"}}})",
+           std::string(R"({"result":{"events":[{"kv":{"key":")")
+               .append(key)
+               .append(R"(","mod_revision":"1"}}]}})")}) {
     EXPECT_THROW(etcd::read_watch(parse_json(text, "test"), kRoot), Error) << text;
   }
   for (const char* text :
-       {R"({})", R"({"header":{"revision":"0"}})", R"({"header":{"revision":"3"},"kvs":[{"key":""}]})"}) {
+      {R"({})", R"({"header":{"revision":"0"}})", R"({"header":{"revision":"3"},"kvs":[{"key":""}]})"}) {
     EXPECT_THROW(etcd::read_range(parse_json(text, "test"), kRoot), Error) << text;
   }
   EXPECT_THROW(etcd::read_grant(parse_json(R"({"ID":"0","TTL":"5"})", "test")), Error);

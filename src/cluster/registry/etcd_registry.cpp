@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/registry/etcd_registry.h"
 
 namespace cheetah::cluster {

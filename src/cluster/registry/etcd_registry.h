@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The registry in etcd 3.4 or later, through its JSON gateway.
 #include <algorithm>
@@ -92,7 +93,7 @@ class EtcdSession {
   };
 
   void loop();
-  void turn();
+  void run_once();
   void take_commands();
   void take(Announce command);
   void take(Withdraw command);

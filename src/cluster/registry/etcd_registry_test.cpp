@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What only etcd does to its registry: compaction, lost data, several hosts, hosts that are not etcd.
 #include "cluster/registry/etcd_registry.h"
 
@@ -5,8 +6,8 @@
 
 #include "base/format.h"
 #include "cluster/registry/etcd_messages.h"
-#include "cluster/registry/registry_worlds.h"
-#include "cluster/registry/service_fixture.h"
+#include "cluster/registry/registry_backends.h"
+#include "cluster/services/service_fixture.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -94,8 +95,8 @@ TEST_F(Etcd, AWatchWhoseConnectionIsDeadWithoutKnowingIsBegunAgain) {
 
 TEST_F(Etcd, UsersLogInWithTheirPasswordFile) {
   ServiceProcess server(ServiceProcess::Kind::kEtcd);
-  const TemporaryFolder folder;
-  const std::string file = (folder.path() / "password").string();
+  const TempDir folder;
+  const std::string file = folder.path("password");
   FILE* out = std::fopen(file.c_str(), "w");
   std::fputs("secret\n", out);
   std::fclose(out);

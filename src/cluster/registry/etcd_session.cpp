@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 
 #include "base/format.h"
@@ -40,7 +41,7 @@ void EtcdSession::transact(Transaction transaction, Registry::TransactionCallbac
 void EtcdSession::loop() {
   while (!stopping_) {
     try {
-      turn();
+      run_once();
       pause_ = milliseconds(0);
       if (lease_) sleep_until(lease_->next_keep_alive);
     } catch (const Error& error) {
@@ -59,7 +60,7 @@ void EtcdSession::loop() {
 }
 
 // Everything that is to be done now. Throws Error when etcd does not do it.
-void EtcdSession::turn() {
+void EtcdSession::run_once() {
   if (lease_ && Clock::now() >= lease_->valid_until)
     lose_lease(format("etcd has not answered for {} s", config_.lease_s));
   if (!lease_) begin_lease();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/registry/in_process_registry.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The registry of a cluster whose nodes are threads of one process.
 #include <map>
@@ -26,7 +27,7 @@ class RegistryStore {
   ServiceState state(SessionId session);
   Duration lease() const { return lease_; }
 
-  void set_up(bool up);             // for everybody
+  void set_up(bool up);             // for all nodes
   void cut_off(SessionId session);  // for one, for longer than its lease
   void reconnect(SessionId session);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The keys of a cluster's registry. Their values:
 //   workers/ID         a WorkerDescriptor as wire/ encodes it, announced by the worker; ID is 16 hex digits

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/registry/known_map.h"
 
 #include <algorithm>
@@ -80,13 +81,13 @@ void check_entry(std::string_view key, std::string_view value) {
     throw Error(format("registry: a key has {} bytes: expected 1 to {}", key.size(), kMostKeyBytes));
   if (value.size() > kMostValueBytes)
     throw Error(format("registry: the value of {} has {} bytes: expected at most {}", printable(key),
-                       value.size(), kMostValueBytes));
+        value.size(), kMostValueBytes));
 }
 
 void check_transaction(const Transaction& transaction) {
   if (transaction.expect.size() + transaction.writes.size() > kMostOperations)
     throw Error(format("registry: a transaction has {} parts: expected at most {}",
-                       transaction.expect.size() + transaction.writes.size(), kMostOperations));
+        transaction.expect.size() + transaction.writes.size(), kMostOperations));
   for (const auto& expectation : transaction.expect) check_entry(expectation.key, {});
   size_t bytes = 0;
   for (const auto& write : transaction.writes) {

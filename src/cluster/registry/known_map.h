@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What a process knows of the registry: pure, without a service or a clock.
 #include <map>

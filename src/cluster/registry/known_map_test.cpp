@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/registry/known_map.h"
 
 #include <gtest/gtest.h>

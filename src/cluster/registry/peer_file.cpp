@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/registry/peer_file.h"
 
 #include <algorithm>

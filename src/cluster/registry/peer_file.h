@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A cluster without services: a file that lists its peers, read again when it changes.
 //
@@ -27,8 +28,8 @@ Registry::Entries read_peer_file(const std::string& path);
 class PeerFileRegistry final : public Registry {
  public:
   // Throws Error when the file cannot be used. Later faults of it are a state: the last good map stays.
-  explicit PeerFileRegistry(std::string path,
-                            std::chrono::milliseconds interval = std::chrono::milliseconds(500));
+  explicit PeerFileRegistry(
+      std::string path, std::chrono::milliseconds interval = std::chrono::milliseconds(500));
   ~PeerFileRegistry() override;
 
   void announce(std::string key, std::string value) override;

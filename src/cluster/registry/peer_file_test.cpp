@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/registry/peer_file.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cluster/registry/service_fixture.h"
+#include "cluster/services/service_fixture.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -17,10 +18,10 @@ class PeerFile : public testing::Test {
  protected:
   // At once, as an editor or a supervisor should.
   void write(const std::string& text, const std::string& name = "peers") {
-    std::ofstream(folder_.path() / "next") << text;
-    std::filesystem::rename(folder_.path() / "next", folder_.path() / name);
+    std::ofstream(folder_.path("next")) << text;
+    std::filesystem::rename(folder_.path("next"), folder_.path(name));
   }
-  std::string path() const { return (folder_.path() / "peers").string(); }
+  std::string path() const { return folder_.path("peers"); }
   std::string refusal(const std::string& text) {
     write(text);
     try {
@@ -30,7 +31,7 @@ class PeerFile : public testing::Test {
     }
     return {};
   }
-  TemporaryFolder folder_;
+  TempDir folder_;
 };
 
 TEST_F(PeerFile, ItsLinesBecomeKeys) {
@@ -83,7 +84,7 @@ TEST_F(PeerFile, AnnouncementsAreSeenByThisProcessAndThereIsNothingSharedToWrite
   EXPECT_TRUE(eventually([&] { return registry.list("").size() == 2; }));
   std::promise<TransactionResult> promise;
   registry.transact({.expect = {}, .writes = {{"k", "v", false}}},
-                    [&](const TransactionResult& result) { promise.set_value(result); });
+      [&](const TransactionResult& result) { promise.set_value(result); });
   EXPECT_EQ(promise.get_future().get().kind, TransactionResult::Kind::kUnavailable);
   registry.withdraw("workers/1");
   EXPECT_TRUE(eventually([&] { return registry.list("").size() == 1; }));

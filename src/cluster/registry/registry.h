@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Who is in the cluster, what it is told to do, and who owns what: a small shared map of keys to values.
 //
 // Keys are relative to the cluster ("workers/00c0ffee", "config/routing"); values are opaque bytes. A process
 // holds one lease: what it announces lives as long as the process does, everything else until it is removed.
-// A lease is not a lock: its holder learns of its loss late. So whoever owns something owns it under an epoch
+// A lease is not a lock: its holder learns of its loss late. So an owner holds what it owns under an epoch
 // that counts up (claim.h), and what carries an older epoch is refused.
 //
 // No call waits for the service. Callbacks come one at a time, on the registry's own thread, never from
@@ -16,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cluster/registry/service_state.h"
+#include "cluster/service.h"
 
 namespace cheetah::cluster {
 

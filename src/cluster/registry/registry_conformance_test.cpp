@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every registry promises, asked of each kind.
 #include <gtest/gtest.h>
 
@@ -10,8 +11,8 @@
 #include "base/published.h"
 #include "cluster/registry/claim.h"
 #include "cluster/registry/known_map.h"
-#include "cluster/registry/registry_worlds.h"
-#include "cluster/registry/service_fixture.h"
+#include "cluster/registry/registry_backends.h"
+#include "cluster/services/service_fixture.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -53,9 +54,8 @@ std::string value_at(const Registry& node, const std::string& key) {
 class Watcher {
  public:
   Watcher(Registry& node, std::string prefix) : node_(node) {
-    id_ = node.watch(std::move(prefix), [this](const RegistryEvent& event) {
-      events_.with([&](auto& events) { events.push_back(event); });
-    });
+    id_ = node.watch(std::move(prefix),
+        [this](const RegistryEvent& event) { events_.with([&](auto& events) { events.push_back(event); }); });
   }
   ~Watcher() { node_.unwatch(id_); }
   std::vector<RegistryEvent> events() const { return events_.copy(); }
@@ -93,14 +93,14 @@ class Notices {
 class RegistryConformance : public testing::TestWithParam<RegistryKind> {
  protected:
   void SetUp() override {
-    world_ = GetParam().make();
-    if (world_ == nullptr) GTEST_SKIP() << GetParam().name << " is not installed here";
+    backend_ = GetParam().make();
+    if (backend_ == nullptr) GTEST_SKIP() << GetParam().name << " is not installed here";
   }
-  std::unique_ptr<RegistryWorld> world_;
+  std::unique_ptr<RegistryBackend> backend_;
 };
 
 TEST_P(RegistryConformance, EveryNodeSeesWhatOneAnnouncesAndHowItChanges) {
-  const auto a = world_->join(), b = world_->join();
+  const auto a = backend_->join(), b = backend_->join();
   const std::string binary("\0\xff\x01 any bytes \n\"", 16);
   a->announce("workers/a", "one");
   b->announce("workers/b", binary);
@@ -116,7 +116,7 @@ TEST_P(RegistryConformance, EveryNodeSeesWhatOneAnnouncesAndHowItChanges) {
 }
 
 TEST_P(RegistryConformance, AWatchTellsWhatIsThereThenThatThisWasAllThenEachChangeOnce) {
-  const auto a = world_->join(), b = world_->join();
+  const auto a = backend_->join(), b = backend_->join();
   a->announce("workers/1", "x");
   a->announce("workers/2", "x");
   a->announce("other/3", "x");
@@ -137,8 +137,8 @@ TEST_P(RegistryConformance, AWatchTellsWhatIsThereThenThatThisWasAllThenEachChan
 }
 
 TEST_P(RegistryConformance, WhatANodeAnnouncedGoesWhenItLeavesAndConfigurationStays) {
-  const auto a = world_->join();
-  auto b = world_->join();
+  const auto a = backend_->join();
+  auto b = backend_->join();
   b->announce("workers/b", "x");
   EXPECT_EQ(put_for_good(*b, "config/routing", "p1").kind, TransactionResult::Kind::kDone);
   ASSERT_TRUE(eventually([&] { return a->list("").size() == 2; }));
@@ -148,7 +148,7 @@ TEST_P(RegistryConformance, WhatANodeAnnouncedGoesWhenItLeavesAndConfigurationSt
 }
 
 TEST_P(RegistryConformance, ATransactionHappensWhollyOrNotAtAll) {
-  const auto a = world_->join(), b = world_->join();
+  const auto a = backend_->join(), b = backend_->join();
   const auto made =
       transact(*a, {.expect = {{"k/1", 0}, {"k/2", 0}}, .writes = {{"k/1", "x"}, {"k/2", "x"}}});
   ASSERT_EQ(made.kind, TransactionResult::Kind::kDone);
@@ -162,18 +162,18 @@ TEST_P(RegistryConformance, ATransactionHappensWhollyOrNotAtAll) {
   EXPECT_EQ(refused.current.size(), 2u);
 
   const auto moved = transact(*b, {.expect = {{"k/1", made.revision}, {"k/2", made.revision}},
-                                   .writes = {{"k/1", "y"}, {"k/2", std::nullopt}}});
+                                      .writes = {{"k/1", "y"}, {"k/2", std::nullopt}}});
   EXPECT_EQ(moved.kind, TransactionResult::Kind::kDone);
   EXPECT_GT(moved.revision, made.revision);
   EXPECT_TRUE(eventually([&] { return a->list("k/").size() == 1 && value_at(*a, "k/1") == "y"; }));
 }
 
 TEST_P(RegistryConformance, OneOfManyClaimantsHoldsTheSeatAndTheEpochCountsUp) {
-  const auto watching = world_->join();
+  const auto watching = backend_->join();
   uint64_t last = 0;
   for (int round = 0; round < 3; ++round) {
     std::vector<std::unique_ptr<Registry>> nodes;
-    for (int i = 0; i < 4; ++i) nodes.push_back(world_->join());
+    for (int i = 0; i < 4; ++i) nodes.push_back(backend_->join());
     std::vector<std::future<ClaimResult>> claims;
     for (const auto& node : nodes)
       claims.push_back(
@@ -195,7 +195,7 @@ TEST_P(RegistryConformance, OneOfManyClaimantsHoldsTheSeatAndTheEpochCountsUp) {
 }
 
 TEST_P(RegistryConformance, AnOwnerThatWasCutOffIsFencedByItsEpoch) {
-  const auto a = world_->join_cuttable(), b = world_->join();
+  const auto a = backend_->join_cuttable(), b = backend_->join();
   const Notices notices(*a);
   const ClaimResult first = claim_now(*a, "owner/planner", "a");
   ASSERT_EQ(first.kind, ClaimResult::Kind::kHeld);
@@ -203,7 +203,7 @@ TEST_P(RegistryConformance, AnOwnerThatWasCutOffIsFencedByItsEpoch) {
   guard(early, first.claim);
   EXPECT_EQ(transact(*a, early).kind, TransactionResult::Kind::kDone);
 
-  world_->cut_off(*a);
+  backend_->cut_off(*a);
   ASSERT_TRUE(eventually([&] { return notices.count(RegistryNotice::Kind::kLeaseLost) == 1; }));
   ClaimResult second;
   ASSERT_TRUE(eventually([&] {
@@ -212,7 +212,7 @@ TEST_P(RegistryConformance, AnOwnerThatWasCutOffIsFencedByItsEpoch) {
   }));
   EXPECT_GT(second.claim.epoch, first.claim.epoch);
 
-  world_->reconnect(*a);
+  backend_->reconnect(*a);
   ASSERT_TRUE(eventually([&] { return a->state().up; }));
   Transaction late{.expect = {}, .writes = {{"config/roles", "by a, late", false}}};
   guard(late, first.claim);
@@ -229,38 +229,38 @@ TEST_P(RegistryConformance, AnOwnerThatWasCutOffIsFencedByItsEpoch) {
 }
 
 TEST_P(RegistryConformance, ANodeThatLostItsLeaseAnnouncesItselfAgain) {
-  const auto a = world_->join_cuttable(), b = world_->join();
+  const auto a = backend_->join_cuttable(), b = backend_->join();
   const Notices notices(*a);
   a->announce("workers/a", "x");
   b->announce("workers/b", "x");
   ASSERT_TRUE(eventually([&] { return a->list("").size() == 2 && b->list("").size() == 2; }));
   const Watcher watcher(*b, "workers/a");
-  world_->cut_off(*a);
+  backend_->cut_off(*a);
   ASSERT_TRUE(eventually([&] { return watcher.count(Kind::kRemove) == 1; }));
   EXPECT_EQ(value_at(*a, "workers/b"), "x");  // its last known map
   a->announce("workers/a", "y");
-  world_->reconnect(*a);
+  backend_->reconnect(*a);
   EXPECT_TRUE(eventually([&] { return value_at(*b, "workers/a") == "y"; }));
   EXPECT_TRUE(eventually([&] { return notices.count(RegistryNotice::Kind::kUp) >= 1; }));
   EXPECT_EQ(notices.count(RegistryNotice::Kind::kLeaseLost), 1);
 }
 
 TEST_P(RegistryConformance, TheLastKnownMapSurvivesAnOutageThatHealsByItself) {
-  const auto a = world_->join(), b = world_->join();
+  const auto a = backend_->join(), b = backend_->join();
   a->announce("workers/a", "x");
   b->announce("workers/b", "x");
   ASSERT_TRUE(eventually([&] { return a->list("").size() == 2 && b->list("").size() == 2; }));
   const Watcher watcher(*b, "");
-  world_->stop_service();
+  backend_->stop_service();
   ASSERT_TRUE(eventually([&] { return !a->state().up && !b->state().up; }));
   EXPECT_FALSE(b->state().why.empty());
   EXPECT_EQ(transact(*b, {.expect = {}, .writes = {{"k", "v", false}}}).kind,
-            TransactionResult::Kind::kUnavailable);
+      TransactionResult::Kind::kUnavailable);
   a->announce("workers/a", "while it was down");
   EXPECT_EQ(b->list("").size(), 2u);
-  const auto late = world_->join();  // starts during the outage
+  const auto late = backend_->join();  // starts during the outage
 
-  world_->start_service();
+  backend_->start_service();
   EXPECT_TRUE(eventually([&] { return a->state().up && b->state().up && late->state().up; }));
   EXPECT_TRUE(eventually([&] { return value_at(*b, "workers/a") == "while it was down"; }));
   EXPECT_TRUE(eventually([&] { return late->list("").size() == 2; }));
@@ -268,7 +268,7 @@ TEST_P(RegistryConformance, TheLastKnownMapSurvivesAnOutageThatHealsByItself) {
 }
 
 TEST_P(RegistryConformance, AWatchThatEndedIsNotCalledAgain) {
-  const auto a = world_->join();
+  const auto a = backend_->join();
   auto calls = std::make_unique<std::atomic<int>>(0);
   const auto id = a->watch("", [&](const RegistryEvent&) { ++*calls; });
   std::jthread writer([&](std::stop_token stop) {
@@ -280,7 +280,7 @@ TEST_P(RegistryConformance, AWatchThatEndedIsNotCalledAgain) {
 }
 
 TEST_P(RegistryConformance, ManyKeysAreListedAndWhatIsTooLargeIsRefused) {
-  const auto a = world_->join(), b = world_->join();
+  const auto a = backend_->join(), b = backend_->join();
   for (int i = 0; i < 100; ++i) a->announce(format("workers/{:03}", i), std::string(200, 'x'));
   a->announce("large", std::string(500'000, 'x'));
   EXPECT_TRUE(eventually([&] { return b->list("workers/").size() == 100; }));
@@ -288,13 +288,13 @@ TEST_P(RegistryConformance, ManyKeysAreListedAndWhatIsTooLargeIsRefused) {
   EXPECT_THROW(a->announce("", "x"), Error);
   EXPECT_THROW(a->announce(std::string(513, 'k'), "x"), Error);
   EXPECT_THROW(a->announce("k", std::string((1 << 20) + 1, 'x')), Error);
-  EXPECT_THROW(a->transact({.expect = std::vector<Transaction::Expectation>(65, {"k", 0}), .writes = {}}, {}),
-               Error);
+  EXPECT_THROW(
+      a->transact({.expect = std::vector<Transaction::Expectation>(65, {"k", 0}), .writes = {}}, {}), Error);
 }
 
-const RegistryKind kKinds[] = {{"in_process", in_process_registry_world}, {"etcd", etcd_registry_world}};
-INSTANTIATE_TEST_SUITE_P(Every, RegistryConformance, testing::ValuesIn(kKinds),
-                         [](const auto& kind) { return kind.param.name; });
+const RegistryKind kKinds[] = {{"in_process", in_process_registry_backend}, {"etcd", etcd_registry_backend}};
+INSTANTIATE_TEST_SUITE_P(
+    Every, RegistryConformance, testing::ValuesIn(kKinds), [](const auto& kind) { return kind.param.name; });
 
 }  // namespace
 }  // namespace cheetah::cluster

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/registry/registry_view.h"
 
 #include <future>
@@ -26,9 +27,8 @@ void RegistryView::remove(std::string key, int64_t revision) {
 }
 
 void RegistryView::replace_all(Registry::Entries entries) {
-  change([entries = std::move(entries)](KnownMap& map, auto& events) {
-    map.replace_all(entries, Clock::now(), events);
-  });
+  change([entries = std::move(entries)](
+             KnownMap& map, auto& events) { map.replace_all(entries, Clock::now(), events); });
 }
 
 void RegistryView::notice(RegistryNotice notice) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The side of a registry that its users see: the known map, the watches on it, and the thread they run on.
 #include <atomic>

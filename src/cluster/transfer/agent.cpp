@@ -1,11 +1,12 @@
-// The agent: books on the owner's side, orders to the transport's thread, and its events turned into what
+// SPDX-License-Identifier: MIT
+// The agent: the owner's tables, orders to the transport's thread, and its events turned into what
 // poll() tells.
 #include <algorithm>
 #include <map>
 
 #include "base/error.h"
 #include "base/format.h"
-#include "cluster/transfer/handshake.h"
+#include "cluster/net/crypto.h"
 #include "cluster/transfer/reservation_table.h"
 #include "cluster/transfer/transport.h"
 
@@ -23,6 +24,8 @@ std::unique_ptr<Transport> make_transport(const TransferConfig& config, EventSin
       return make_shared_memory_transport(config, sink);
     case TransferBackend::kUcx:
       return make_ucx_transport(config, sink);
+    case TransferBackend::kTcp:
+      return make_tcp_transport(config, sink);
   }
   throw Error("transfer: no such backend");
 }
@@ -135,10 +138,10 @@ void Agent::add_peer(WorkerId peer, std::string_view description) {
   const AgentDescription other = parse_description(description);
   if (other.backend != config_.backend)
     throw Error(format("transfer peer {:x}: uses {}, expected {} as this worker does",
-                       static_cast<uint64_t>(peer), name_of(other.backend), name_of(config_.backend)));
+        static_cast<uint64_t>(peer), name_of(other.backend), name_of(config_.backend)));
   if (other.worker != peer)
     throw Error(format("transfer peer {:x}: its description is that of worker {:x}",
-                       static_cast<uint64_t>(peer), static_cast<uint64_t>(other.worker)));
+        static_cast<uint64_t>(peer), static_cast<uint64_t>(other.worker)));
   transport_->post(ConnectOrder{peer, other.address});
 }
 
@@ -163,14 +166,14 @@ TransferId Agent::push(const Push& push) {
     if (bytes > ticket.slot_bytes)
       throw Error(format("transfer: a slab of {} bytes, expected at most {}", bytes, ticket.slot_bytes));
     if (push.notify.size() > kMaxNotifyBytes)
-      throw Error(format("transfer: a notification of {} bytes, expected at most {}", push.notify.size(),
-                         kMaxNotifyBytes));
+      throw Error(format(
+          "transfer: a notification of {} bytes, expected at most {}", push.notify.size(), kMaxNotifyBytes));
     PushOrder order{.to = push.to,
-                    .slot = ticket.slots[push.index],
-                    .pieces = push.pieces,
-                    .kind = push.kind,
-                    .notify = std::string(push.notify),
-                    .cancelled = nullptr};
+        .slot = ticket.slots[push.index],
+        .pieces = push.pieces,
+        .kind = push.kind,
+        .notify = std::string(push.notify),
+        .cancelled = nullptr};
     start(id, std::move(order), {});
   } catch (const Error& error) {
     fail(id, error.what());
@@ -178,8 +181,8 @@ TransferId Agent::push(const Push& push) {
   return id;
 }
 
-Agent::Exported Agent::export_slabs(std::vector<std::vector<std::span<const std::byte>>> slabs,
-                                    MemoryKind kind) {
+Agent::Exported Agent::export_slabs(
+    std::vector<std::vector<std::span<const std::byte>>> slabs, MemoryKind kind) {
   if (slabs.size() > kMaxSlabsPerReservation)
     throw Error(
         format("transfer: {} slabs to export, expected at most {}", slabs.size(), kMaxSlabsPerReservation));
@@ -289,13 +292,13 @@ void Agent::answer_pull(WorkerId puller, const PullRequest& request) {
     return refuse("transfer: the exported slab is larger than a slot of the receiver");
   ++exported.readers;
   start(new_transfer(),
-        {.to = puller,
-         .slot = request.into,
-         .pieces = pieces,
-         .kind = exported.kind,
-         .notify = {},
-         .cancelled = nullptr},
-        {.cancelled = nullptr, .puller = puller, .pull_id = request.id, .exported = request.exported.id});
+      {.to = puller,
+          .slot = request.into,
+          .pieces = pieces,
+          .kind = exported.kind,
+          .notify = {},
+          .cancelled = nullptr},
+      {.cancelled = nullptr, .puller = puller, .pull_id = request.id, .exported = request.exported.id});
 }
 
 }  // namespace
@@ -311,13 +314,15 @@ const char* name_of(TransferBackend backend) {
       return "shm";
     case TransferBackend::kUcx:
       return "ucx";
+    case TransferBackend::kTcp:
+      return "tcp";
   }
   return "";
 }
 
 std::optional<TransferBackend> transfer_backend_from_name(std::string_view name) {
-  for (const auto backend :
-       {TransferBackend::kInProcess, TransferBackend::kSharedMemory, TransferBackend::kUcx})
+  for (const auto backend : {TransferBackend::kInProcess, TransferBackend::kSharedMemory,
+           TransferBackend::kUcx, TransferBackend::kTcp})
     if (name == name_of(backend)) return backend;
   return std::nullopt;
 }
@@ -327,7 +332,7 @@ std::unique_ptr<TransferAgent> make_transfer_agent(const TransferConfig& config)
   if (config.slot_bytes <= 0 || config.num_slots <= 0 || config.num_slots > (1 << 20) ||
       config.slot_bytes > kMostBytes / config.num_slots)
     throw Error(format("transfer: {} slots of {} bytes, expected at least one and at most 1 TiB",
-                       config.num_slots, config.slot_bytes));
+        config.num_slots, config.slot_bytes));
   return std::make_unique<transfer::Agent>(config);
 }
 

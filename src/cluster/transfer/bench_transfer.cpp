@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/bench_transfer.h"
 
 #include <sys/prctl.h>
@@ -17,7 +18,6 @@
 namespace cheetah::cluster {
 namespace {
 
-using transfer::OwnedFd;
 using transfer::throw_system_error;
 
 constexpr WorkerId kReceiver{1}, kSender{2};
@@ -25,12 +25,12 @@ constexpr int64_t kSlots = 4;
 constexpr Duration kLimit = std::chrono::seconds(60);
 
 struct Pipe {
-  OwnedFd read, write;
+  UniqueFd read, write;
 };
 Pipe make_pipe() {
   std::array<int, 2> ends;
   if (::pipe(ends.data()) != 0) throw_system_error("pipe");
-  return {OwnedFd(ends[0]), OwnedFd(ends[1])};
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 void write_all(int fd, const void* data, size_t bytes) {
@@ -64,12 +64,12 @@ std::string read_text(int fd) {
   return text;
 }
 
-TransferConfig bench_config(TransferBackend backend, WorkerId self, int64_t message_bytes,
-                            const std::string& tls) {
+TransferConfig bench_config(
+    TransferBackend backend, WorkerId self, int64_t message_bytes, const std::string& tls) {
   TransferConfig config;
   config.backend = backend;
   config.self = self;
-  config.secret = "bench";
+  config.credentials = shared_secret("bench");
   config.slot_bytes = message_bytes;
   config.num_slots = kSlots;
   config.ucx_transports = tls;
@@ -144,10 +144,10 @@ double send_all(const TransferConfig& config, int from_receiver, int64_t warmup,
 
 }  // namespace
 
-TransferBenchResult bench_transfer(TransferBackend backend, int64_t message_bytes, int64_t count,
-                                   const std::string& ucx_transports) {
+TransferBenchResult bench_transfer(
+    TransferBackend backend, int64_t message_bytes, int64_t count, const std::string& ucx_transports) {
   if (backend == TransferBackend::kInProcess)
-    throw Error("transfer bench: measures two processes, expected shm or ucx");
+    throw Error("transfer bench: measures two processes, expected shm, tcp or ucx");
   if (message_bytes < 1 || count < 1)
     throw Error("transfer bench: expected at least one message of one byte");
   const int64_t warmup = std::max<int64_t>(2 * kSlots, count / 10);
@@ -159,8 +159,8 @@ TransferBenchResult bench_transfer(TransferBackend backend, int64_t message_byte
     pipe.read = {};
     int code = 0;
     try {
-      receive_all(bench_config(backend, kReceiver, message_bytes, ucx_transports), pipe.write.get(),
-                  warmup + count);
+      receive_all(
+          bench_config(backend, kReceiver, message_bytes, ucx_transports), pipe.write.get(), warmup + count);
     } catch (const std::exception& error) {
       std::fprintf(stderr, "%s\n", error.what());
       code = 1;
@@ -173,8 +173,8 @@ TransferBenchResult bench_transfer(TransferBackend backend, int64_t message_byte
     ::waitpid(child, nullptr, 0);
   };
   try {
-    const double seconds = send_all(bench_config(backend, kSender, message_bytes, ucx_transports),
-                                    pipe.read.get(), warmup, count);
+    const double seconds = send_all(
+        bench_config(backend, kSender, message_bytes, ucx_transports), pipe.read.get(), warmup, count);
     reap();
     return {message_bytes, count, seconds};
   } catch (...) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // How fast slabs move between two processes of this machine, checksums and answers included.
 #include <cstdint>
@@ -19,8 +20,8 @@ struct TransferBenchResult {
 };
 // Starts a receiver by fork(), so it must be called while the process has no other threads. Throws Error when
 // a slab does not arrive as it was sent.
-TransferBenchResult bench_transfer(TransferBackend backend, int64_t message_bytes, int64_t count,
-                                   const std::string& ucx_transports = {});
+TransferBenchResult bench_transfer(
+    TransferBackend backend, int64_t message_bytes, int64_t count, const std::string& ucx_transports = {});
 
 // What UCX's own benchmark reaches between two processes with messages of this size, in GB/s. It spins on
 // both sides, counts no checksum and asks for no answer.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/checksum.h"
 
 #include <algorithm>
@@ -45,14 +46,14 @@ __attribute__((target("sse4.2"))) void blocks_sse42(Lanes& lanes, const std::byt
     c = _mm_crc32_u64(c, words[2]);
     d = _mm_crc32_u64(d, words[3]);
   }
-  lanes = {static_cast<uint32_t>(a), static_cast<uint32_t>(b), static_cast<uint32_t>(c),
-           static_cast<uint32_t>(d)};
+  lanes = {
+      static_cast<uint32_t>(a), static_cast<uint32_t>(b), static_cast<uint32_t>(c), static_cast<uint32_t>(d)};
 }
 
 // `to` is aligned to 16 bytes. Finding a page takes as long as filling a quarter of it, so the one that comes
 // a few pages later is looked up now.
-__attribute__((target("sse4.2"))) void copy_blocks_sse42(Lanes& lanes, const std::byte* data, size_t blocks,
-                                                         std::byte* to) {
+__attribute__((target("sse4.2"))) void copy_blocks_sse42(
+    Lanes& lanes, const std::byte* data, size_t blocks, std::byte* to) {
   constexpr size_t kPageBlocks = 4096 / 32, kAheadBytes = 4 * 4096;
   uint64_t a = lanes[0], b = lanes[1], c = lanes[2], d = lanes[3];
   for (size_t i = 0; i < blocks; ++i, data += 32, to += 32) {
@@ -69,8 +70,8 @@ __attribute__((target("sse4.2"))) void copy_blocks_sse42(Lanes& lanes, const std
     d = _mm_crc32_u64(d, words[3]);
   }
   _mm_sfence();  // before anybody is told that it is there
-  lanes = {static_cast<uint32_t>(a), static_cast<uint32_t>(b), static_cast<uint32_t>(c),
-           static_cast<uint32_t>(d)};
+  lanes = {
+      static_cast<uint32_t>(a), static_cast<uint32_t>(b), static_cast<uint32_t>(c), static_cast<uint32_t>(d)};
 }
 #endif
 

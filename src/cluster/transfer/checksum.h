@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The checksum of a slab: CRC32C in four interleaved lanes, because one chain of the processor's crc32
 // instruction is bound by its latency and four are not.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/device_arena.h"
 
 #include "base/error.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A receive arena on a GPU that other processes of the machine write to (CUDA IPC). Without CUDA every
 // function throws one clear Error.
@@ -9,7 +10,7 @@
 
 namespace cheetah::cluster::transfer {
 
-// Memory of the current device with a handle that another process can open. Owned by whoever made it.
+// Memory of the current device with a handle that another process can open. Owned by its maker.
 class DeviceArena {
  public:
   explicit DeviceArena(int64_t bytes);

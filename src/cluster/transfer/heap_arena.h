@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A receive arena in this process's own memory.
 #include <sys/mman.h>

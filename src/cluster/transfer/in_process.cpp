@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Agents of one process: links are mailboxes, and slabs are copied straight into the peer's arena.
 #include <charconv>
 #include <thread>
@@ -103,16 +104,14 @@ class InProcessTransport final : public SessionTransport {
     others_[link] = other;
     return link;
   }
-  void say(LinkId link, const AgentMessage& message) override {
-    send(link, LinkBytes{link, encode(message)});
-  }
+  void carry(LinkId link, std::string bytes, bool) override { send(link, LinkBytes{link, std::move(bytes)}); }
   void close_link(LinkId link) override { send(link, LinkClosed{link}); }
   void learn_arena(LinkId, const AgentWelcome&) override {}  // its inlet has it
   bool transmit(LinkId link, PushOrder& order, WriterNumber writer, std::string& why) override {
     const Written written = write_slab(order, others_.at(link)->arena.view(), writer, config_.midway);
     if (written.result == WriteResult::kLanded) {
       say(link, SlabNotice{order.id, order.slot.slot, order.slot.generation, order.bytes, written.checksum,
-                           order.notify});
+                    order.notify});
       return true;
     }
     if (written.result != WriteResult::kRefused)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/kv_compat.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ std::string other_shape(const KvDescriptor& from, const KvDescriptor& to) {
   };
   if (from.model != to.model)
     return format("KV pages: of model {} there and {} here, expected the same", printable(from.model),
-                  printable(to.model));
+        printable(to.model));
   if (from.num_layers != to.num_layers) return differ("layers", from.num_layers, to.num_layers);
   if (from.num_kv_heads != to.num_kv_heads) return differ("KV heads", from.num_kv_heads, to.num_kv_heads);
   if (from.key_dim != to.key_dim) return differ("numbers a key", from.key_dim, to.key_dim);
@@ -52,8 +53,8 @@ KvComparison match_kv(const KvDescriptor& from, const KvDescriptor& to) {
       return {KvCompatibility::kRefuse, std::move(why)};
   if (from.page_tokens % to.page_tokens != 0 && to.page_tokens % from.page_tokens != 0)
     return {KvCompatibility::kRefuse,
-            format("KV pages: {} tokens there and {} here, expected one to be a multiple of the other",
-                   from.page_tokens, to.page_tokens)};
+        format("KV pages: {} tokens there and {} here, expected one to be a multiple of the other",
+            from.page_tokens, to.page_tokens)};
   return {KvCompatibility::kTransform, differences(from, to)};
 }
 
@@ -61,8 +62,8 @@ KvComparison match_sender(const KvDescriptor& from, const KvDescriptor& to) {
   KvComparison match = match_kv(from, to);
   if (match.verdict != KvCompatibility::kTransform || keeps_all_heads_of(from, to)) return match;
   return {KvCompatibility::kRefuse,
-          format("KV pages: shard {}/{} lacks heads of shard {}/{}, expected a sender that keeps them all",
-                 from.tp_rank, from.tp_size, to.tp_rank, to.tp_size)};
+      format("KV pages: shard {}/{} lacks heads of shard {}/{}, expected a sender that keeps them all",
+          from.tp_rank, from.tp_size, to.tp_rank, to.tp_size)};
 }
 
 KvDescriptor with_dtype(const KvDescriptor& kv, DType dtype) {
@@ -91,7 +92,7 @@ bool keeps_all_heads_of(const KvDescriptor& shard, const KvDescriptor& other) {
 std::vector<ReshardPiece> plan_reshard(int32_t num_kv_heads, int32_t tp_src, int32_t tp_dst) {
   if (num_kv_heads < 1 || tp_src < 1 || tp_dst < 1)
     throw Error(format("KV shards: {} heads from {} to {} ranks, expected at least one of each", num_kv_heads,
-                       tp_src, tp_dst));
+        tp_src, tp_dst));
   std::vector<ReshardPiece> pieces;
   for (int32_t to = 0; to < tp_dst; ++to) {
     const HeadRange wanted = heads_of_rank(num_kv_heads, to, tp_dst);
@@ -133,8 +134,8 @@ int64_t KvTransform::to_bytes(int64_t tokens) const {
   return KvPageLayout(to_).place_bytes() * ((tokens + to_.page_tokens - 1) / to_.page_tokens);
 }
 
-void KvTransform::apply(std::span<const std::byte> from, std::span<std::byte> to, int64_t tokens,
-                        int64_t skip) const {
+void KvTransform::apply(
+    std::span<const std::byte> from, std::span<std::byte> to, int64_t tokens, int64_t skip) const {
   if (tokens < 0 || tokens % to_.page_tokens != 0 || skip < 0 || skip >= from_.page_tokens ||
       std::ssize(from) != from_bytes(skip + tokens) || std::ssize(to) != to_bytes(tokens))
     throw Error(format(

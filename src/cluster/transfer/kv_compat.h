@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Whether the pages of one worker can be used by another, and how they change on the way.
 #include <cstddef>
@@ -16,7 +17,7 @@ struct KvComparison {
   std::string why;  // one sentence when not equal
 };
 // Equal: bytes as they are. Transform: the same numbers in another shard, page size, element order or dtype
-// (KvTransform). Refuse: another model or shape, or something nobody has written a transform for.
+// (KvTransform). Refuse: another model or shape, or a pair without a transform.
 KvComparison match_kv(const KvDescriptor& from, const KvDescriptor& to);
 // The same for one worker that sends all by itself: refused too where its shard lacks heads of the other's.
 KvComparison match_sender(const KvDescriptor& from, const KvDescriptor& to);
@@ -55,8 +56,8 @@ class KvTransform {
   int64_t to_bytes(int64_t tokens) const;
   // Pages one after another. `to` holds `tokens` in whole pages; `from` begins `skip` tokens earlier, less
   // than a page of it. Heads of other ranks are left as they are in `to`.
-  void apply(std::span<const std::byte> from, std::span<std::byte> to, int64_t tokens,
-             int64_t skip = 0) const;
+  void apply(
+      std::span<const std::byte> from, std::span<std::byte> to, int64_t tokens, int64_t skip = 0) const;
 
  private:
   KvDescriptor from_, to_;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/kv_compat.h"
 
 #include <gtest/gtest.h>
@@ -18,14 +19,14 @@ using transfer::KvPageLayout;
 
 KvDescriptor small(const char* dtype = "F16") {
   KvDescriptor kv{.model = "model",
-                  .dtype = dtype,
-                  .order = "keys_by_dimension",
-                  .page_tokens = 8,
-                  .num_layers = 3,
-                  .num_kv_heads = 4,
-                  .key_dim = 6,
-                  .value_dim = 5,
-                  .windows = {0}};
+      .dtype = dtype,
+      .order = "keys_by_dimension",
+      .page_tokens = 8,
+      .num_layers = 3,
+      .num_kv_heads = 4,
+      .key_dim = 6,
+      .value_dim = 5,
+      .windows = {0}};
   kv.page_bytes = KvPageLayout(kv).place_bytes();
   return kv;
 }
@@ -34,7 +35,7 @@ using Pages = std::vector<std::vector<std::byte>>;  // of each rank
 
 // All ranks of `from` into all ranks of `to`; the target starts as 0xEE.
 Pages reshard(const KvDescriptor& from, int32_t tp_src, const Pages& pages, const KvDescriptor& to,
-              int32_t tp_dst, int64_t tokens) {
+    int32_t tp_dst, int64_t tokens) {
   Pages out;
   for (int32_t d = 0; d < tp_dst; ++d) {
     const KvDescriptor target = shard(to, d, tp_dst);
@@ -61,7 +62,7 @@ TEST(KvCompatibility, OtherShardsDtypesOrdersAndPageSizesAreTransformed) {
   tokens.page_tokens = 16;
   tokens.page_bytes = 0;
   for (const KvDescriptor& other :
-       {shard(small(), 1, 2), with_dtype(small(), DType::kF8E4M3), order, tokens}) {
+      {shard(small(), 1, 2), with_dtype(small(), DType::kF8E4M3), order, tokens}) {
     const KvComparison match = match_kv(small(), other);
     EXPECT_EQ(match.verdict, KvCompatibility::kTransform) << match.why;
     EXPECT_FALSE(match.why.empty());
@@ -70,8 +71,8 @@ TEST(KvCompatibility, OtherShardsDtypesOrdersAndPageSizesAreTransformed) {
 
 TEST(KvCompatibility, OtherModelsAndShapesAreRefusedWithAReason) {
   std::map<std::string, KvDescriptor> cases;
-  for (const char* word : {"model", "layers", "heads", "key", "value", "windows", "dtype", "order",
-                           "multiple", "shard", "bytes"})
+  for (const char* word :
+      {"model", "layers", "heads", "key", "value", "windows", "dtype", "order", "multiple", "shard", "bytes"})
     cases[word] = small();
   cases["model"].model = "another";
   cases["layers"].num_layers = 4;
@@ -161,8 +162,8 @@ TEST(KvTransform, ChangesEachNumberByNoMoreThanItsNewPrecision) {
     for (size_t i = 0; i < numbers.size(); ++i) {
       float value;
       std::memcpy(&value, back.data() + i * sizeof value, sizeof value);
-      EXPECT_NEAR(value, numbers[i],
-                  tolerance * std::fabs(numbers[i]) + (dtype == DType::kF8E4M3 ? 0.01 : 1e-6));
+      EXPECT_NEAR(
+          value, numbers[i], tolerance * std::fabs(numbers[i]) + (dtype == DType::kF8E4M3 ? 0.01 : 1e-6));
     }
   }
   EXPECT_THROW(with_dtype(from, DType::kQ4_0), Error);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/kv_page_layout.h"
 
 #include <algorithm>
@@ -64,12 +65,12 @@ void transpose(const Run& run, const KvPageLayout::Rows& source, const KvPageLay
   for (int64_t token = 0; token < run.tokens; ++token)
     for (int64_t i = 0; i < source.dim; ++i)
       std::memcpy(run.to + token * target.token_stride + i * target.dim_stride,
-                  run.from + token * source.token_stride + i * source.dim_stride, sizeof(Number));
+          run.from + token * source.token_stride + i * source.dim_stride, sizeof(Number));
 }
 
 // Numbers of one dtype keep their bits, whatever their order. Rows with a scale never lie by dimension.
-void move_run(DType dtype, const Run& run, const KvPageLayout::Rows& source,
-              const KvPageLayout::Rows& target) {
+void move_run(
+    DType dtype, const Run& run, const KvPageLayout::Rows& source, const KvPageLayout::Rows& target) {
   const auto number = static_cast<size_t>(row_bytes(dtype, 1));
   const auto tokens = static_cast<size_t>(run.tokens);
   if (source.contiguous() && target.contiguous()) {
@@ -78,12 +79,15 @@ void move_run(DType dtype, const Run& run, const KvPageLayout::Rows& source,
     for (int64_t i = 0; i < source.dim; ++i)
       std::memcpy(run.to + i * target.dim_stride, run.from + i * source.dim_stride, number * tokens);
   } else {
-    number == 4 ? transpose<uint32_t>(run, source, target) : transpose<uint16_t>(run, source, target);
+    if (number == 4)
+      transpose<uint32_t>(run, source, target);
+    else
+      transpose<uint16_t>(run, source, target);
   }
 }
 
-void convert_run(DType in, DType out, const Run& run, const KvPageLayout::Rows& source,
-                 const KvPageLayout::Rows& target) {
+void convert_run(
+    DType in, DType out, const Run& run, const KvPageLayout::Rows& source, const KvPageLayout::Rows& target) {
   std::vector<float> numbers(static_cast<size_t>(source.dim));
   for (int64_t token = 0; token < run.tokens; ++token) {
     load_row(in, run.from + token * source.token_stride, source, numbers.data());
@@ -92,15 +96,15 @@ void convert_run(DType in, DType out, const Run& run, const KvPageLayout::Rows& 
 }
 
 void copy_rows(const SourcePages& from, const KvPageLayout::Rows& source, const TargetPages& to,
-               const KvPageLayout::Rows& target, int64_t tokens) {
+    const KvPageLayout::Rows& target, int64_t tokens) {
   const KvPageLayout &in = from.layout, &out = to.layout;
   for (int64_t done = 0; done < tokens;) {
     const int64_t there = from.skip + done;
     const Run run{.from = from.data + in.place_of(there) * in.place_bytes() + source.offset +
                           in.in_place(there) * source.token_stride,
-                  .to = to.data + out.place_of(done) * out.place_bytes() + target.offset +
-                        out.in_place(done) * target.token_stride,
-                  .tokens = std::min({tokens - done, in.left_in_place(there), out.left_in_place(done)})};
+        .to = to.data + out.place_of(done) * out.place_bytes() + target.offset +
+              out.in_place(done) * target.token_stride,
+        .tokens = std::min({tokens - done, in.left_in_place(there), out.left_in_place(done)})};
     if (in.dtype() == out.dtype())
       move_run(in.dtype(), run, source, target);
     else
@@ -122,7 +126,7 @@ std::string KvPageLayout::why_not(const KvDescriptor& kv) {
     if (size < 1 || size > kMost) return format("KV pages: a size of {}, expected 1 to {}", size, kMost);
   if (kv.value_dim < 0 || kv.value_dim > kMost || kv.tp_rank < 0 || kv.tp_rank >= kv.tp_size)
     return format("KV pages: values of {} numbers in shard {} of {}, expected a shard below their number",
-                  kv.value_dim, kv.tp_rank, kv.tp_size);
+        kv.value_dim, kv.tp_rank, kv.tp_size);
   try {
     const int64_t place = KvPageLayout(kv).place_bytes();
     const auto groups = std::max<int64_t>(std::ssize(kv.windows), 1);
@@ -163,9 +167,9 @@ KvPageLayout::Rows KvPageLayout::values(int64_t layer, int32_t head) const {
   const int64_t keys_bytes = heads_.count * key_row_bytes_ * page_tokens_;
   const int64_t plane = value_row_bytes_ * page_tokens_;
   return {.offset = layer * layer_bytes_ + keys_bytes + (head - heads_.first) * plane,
-          .dim = value_dim_,
-          .token_stride = value_row_bytes_,
-          .dim_stride = element_bytes_};
+      .dim = value_dim_,
+      .token_stride = value_row_bytes_,
+      .dim_stride = element_bytes_};
 }
 
 void copy_head(const SourcePages& from, const TargetPages& to, int32_t head, int64_t tokens) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Where in a page each number lies. A place has, layer after layer, the keys and then the values of all heads
 // of the rank: head by head, keys [key_dim, tokens] or [tokens, key_dim] by the order, values [tokens,
@@ -23,7 +24,7 @@ class KvPageLayout {
   // The rows of one layer's keys or values of one head of the model, in a place.
   struct Rows {
     int64_t offset = 0;        // of the first number in the place
-    int64_t dim = 0;           // numbers a row
+    int64_t dim = 0;           // numbers per row
     int64_t token_stride = 0;  // bytes between tokens
     int64_t dim_stride = 0;    // bytes between numbers of a token
     bool contiguous() const { return dim_stride < token_stride || dim == 1; }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/page_slab.h"
 
 #include <algorithm>
@@ -65,8 +66,8 @@ void SlabWriter::write_header(const Label& label, std::span<std::byte> slab) con
   std::memcpy(slab.data(), &header, sizeof header);
 }
 
-void SlabWriter::write(const Label& label, std::span<const std::byte> source,
-                       std::span<std::byte> slab) const {
+void SlabWriter::write(
+    const Label& label, std::span<const std::byte> source, std::span<std::byte> slab) const {
   write_header(label, slab);
   transform_->apply(source, body(slab), label.num_tokens, label.first_token % mine_.page_tokens);
 }
@@ -80,7 +81,7 @@ KvDescriptor SlabReader::wire_of(const SlabHeader& header) const {
   KvDescriptor wire = name == mine_.dtype ? shard : with_dtype(shard, *dtype);
   if (header.page_tokens != wire.page_tokens || header.page_bytes != wire.page_bytes)
     throw Error(format("slab: pages of {} tokens and {} bytes, expected {} and {}", header.page_tokens,
-                       header.page_bytes, wire.page_tokens, wire.page_bytes));
+        header.page_bytes, wire.page_tokens, wire.page_bytes));
   return wire;
 }
 

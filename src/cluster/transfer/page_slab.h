@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // From the pages of one worker to a slab for another, and from a slab to one's own pages. A slab has the
 // receiver's page size and order, and the narrower of both dtypes: numbers are made wider where they arrive.
@@ -12,14 +13,14 @@
 
 namespace cheetah::cluster {
 
-// How pages of `mine` travel to somebody who wants `wanted`: as its shard where ours has all of it, else as
+// How pages of `mine` travel to a worker that wants `wanted`: as its shard where ours has all of it, else as
 // ours, and the receiver gathers several.
 KvDescriptor travelling(const KvDescriptor& mine, const KvDescriptor& wanted);
 
 class SlabWriter {
  public:
   SlabWriter(const KvDescriptor& mine,
-             const KvDescriptor& wanted);  // throws Error with match_kv()'s sentence
+      const KvDescriptor& wanted);  // throws Error with match_kv()'s sentence
 
   bool as_they_are() const { return !transform_; }  // pages go into body() as they are, without write()
   struct Label {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/page_slab.h"
 
 #include <gtest/gtest.h>
@@ -16,14 +17,14 @@ using transfer::KvPageLayout;
 
 KvDescriptor pages_of(const char* dtype, int32_t page_tokens, const char* order = "keys_by_dimension") {
   KvDescriptor kv{.model = "model",
-                  .dtype = dtype,
-                  .order = order,
-                  .page_tokens = page_tokens,
-                  .num_layers = 2,
-                  .num_kv_heads = 4,
-                  .key_dim = 6,
-                  .value_dim = 5,
-                  .windows = {0}};
+      .dtype = dtype,
+      .order = order,
+      .page_tokens = page_tokens,
+      .num_layers = 2,
+      .num_kv_heads = 4,
+      .key_dim = 6,
+      .value_dim = 5,
+      .windows = {0}};
   kv.page_bytes = KvPageLayout(kv).place_bytes();
   return kv;
 }
@@ -36,13 +37,13 @@ Bytes pages_for(const KvDescriptor& kv, int64_t tokens, uint32_t seed = 1) {
 
 // What a prefill worker does: `source` are its pages from token 0 on.
 Bytes slab_of(const KvDescriptor& mine, const KvDescriptor& wanted, std::span<const std::byte> source,
-              const SlabWriter::Label& label) {
+    const SlabWriter::Label& label) {
   const SlabWriter writer(mine, wanted);
   Bytes slab(static_cast<size_t>(writer.slab_bytes(label.num_tokens)));
   const SlabWriter::Source from = writer.source_of(label);
   const auto pages =
       source.subspan(static_cast<size_t>(from.first_token / mine.page_tokens * mine.page_bytes),
-                     static_cast<size_t>(from.bytes));
+          static_cast<size_t>(from.bytes));
   if (writer.as_they_are()) {
     writer.write_header(label, slab);
     std::memcpy(SlabWriter::body(slab).data(), pages.data(), pages.size());
@@ -64,7 +65,7 @@ void read_into(const KvDescriptor& mine, std::span<const std::byte> slab, std::s
 }
 
 Bytes moved(const KvDescriptor& from, const KvDescriptor& to, std::span<const std::byte> source,
-            int64_t first, int64_t tokens) {
+    int64_t first, int64_t tokens) {
   const Bytes slab = slab_of(from, to, source, {.key = {}, .first_token = first, .num_tokens = tokens});
   Bytes pages(static_cast<size_t>(tokens / to.page_tokens * to.page_bytes), std::byte{0xEE});
   read_into(to, slab, pages);

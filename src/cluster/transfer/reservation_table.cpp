@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/reservation_table.h"
 
 #include <algorithm>
@@ -5,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "cluster/transfer/handshake.h"
+#include "cluster/net/crypto.h"
 
 namespace cheetah::cluster::transfer {
 
@@ -147,7 +148,7 @@ std::vector<ReservationStatus> ReservationTable::status() const {
   std::vector<ReservationStatus> all;
   for (const auto& [id, entry] : entries_)
     all.push_back({id, entry.owner, state_of(entry), entry.deadline,
-                   static_cast<uint32_t>(entry.slabs.size()), entry.arrived});
+        static_cast<uint32_t>(entry.slabs.size()), entry.arrived});
   return all;
 }
 
@@ -161,7 +162,7 @@ void ReservationTable::check_invariants() const {
       ++held;
     }
   CHEETAH_ASSERT(std::ranges::all_of(uses, [](int count) { return count == 1; }),
-                 "every slot is free or in one reservation");
+      "every slot is free or in one reservation");
   CHEETAH_ASSERT(held == by_slot_.size(), "every slot in use is found by its word");
 }
 

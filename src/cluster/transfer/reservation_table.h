@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// The receiver's books: which slots belong to which request, until when, and what has arrived. Owned by the
+// The receiver's table: which slots belong to which request, until when, and what has arrived. Owned by the
 // agent's owner; the slots' words say what others are doing with them.
 #include <deque>
 #include <map>
@@ -16,7 +17,7 @@ class ReservationTable {
   std::optional<std::span<const std::byte>> slab(ReservationId id, uint32_t index) const;
   // True when the reservation is free at once; else it is in quarantine and collect() frees it.
   void release(ReservationId id);
-  // Its slots are read: collect() leaves them alone until everybody has let go.
+  // Its slots are read: collect() leaves them alone until all readers have let go.
   void hold(ReservationId id);
   void let_go(ReservationId id);
   // A landed slab, good or not; nullopt when it belongs to no reservation any more.
@@ -26,7 +27,7 @@ class ReservationTable {
 
   // The slot that a pull should fill; nullopt when there is no such slab or it is not open.
   std::optional<Ticket::Slot> slot_for_pull(ReservationId id, uint32_t index) const;
-  // Takes a slot back that nobody has begun to write. False: somebody has.
+  // Takes back a slot that no writer has begun. False: one has.
   bool withdraw(ReservationId id, uint32_t index);
 
   std::vector<ReservationStatus> status() const;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/reservation_table.h"
 
 #include <gtest/gtest.h>
@@ -130,8 +131,8 @@ TEST(ReservationTable, WhateverHappensNoSlotIsLostOrGivenTwice) {
         if (words.finish_write(slot.slot, slot.generation, kWriter))
           if (words.begin_check(slot.slot, slot.generation, kWriter) &&
               words.finish_check(slot.slot, slot.generation, true))
-            bench.table.landed({WorkerId{2}, {TransferId{1}, slot.slot, slot.generation, 10, 0, {}}, true},
-                               bench.now);
+            bench.table.landed(
+                {WorkerId{2}, {TransferId{1}, slot.slot, slot.generation, 10, 0, {}}, true}, bench.now);
       } else if (action == 4) {
         bench.now += std::chrono::seconds(1);
       } else {
@@ -140,7 +141,7 @@ TEST(ReservationTable, WhateverHappensNoSlotIsLostOrGivenTwice) {
       }
       bench.table.collect(bench.now, events);
       bench.table.check_invariants();
-      for (const auto& [slot, done] : writes)  // nobody was given what somebody still writes
+      for (const auto& [slot, done] : writes)  // no slot is given away while it is written
         RC_ASSERT(words.load(slot.slot).generation == slot.generation);
     }
     words.forget_writer(kWriter);

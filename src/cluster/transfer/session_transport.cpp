@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/session_transport.h"
 
 #include <algorithm>
@@ -13,17 +14,16 @@ constexpr size_t kMaxSessions = 1024;  // of a machine; more is an attack or a l
 
 }  // namespace
 
-SessionTransport::Session* SessionTransport::find(LinkId link) {
+SessionTransport::Peer* SessionTransport::find(LinkId link) {
   const auto at = sessions_.find(link);
   return at == sessions_.end() ? nullptr : &at->second;
 }
 
 // The oldest usable link, so that everything to one peer goes one way and stays in order.
-std::pair<const LinkId, SessionTransport::Session>* SessionTransport::session_to(WorkerId peer) {
+std::pair<const LinkId, SessionTransport::Peer>* SessionTransport::session_to(WorkerId peer) {
   for (auto& entry : sessions_) {
-    const Session& session = entry.second;
-    if (!session.closing && session.handshake.peer() == peer && (session.established || session.initiated))
-      return &entry;
+    const Peer& known = entry.second;
+    if (!known.closing && known.id == peer && (known.established || known.initiated)) return &entry;
   }
   return nullptr;
 }
@@ -35,31 +35,40 @@ bool SessionTransport::established(LinkId link) const {
 
 WriterNumber SessionTransport::writer_here(LinkId link) const { return sessions_.at(link).writer_here; }
 
-AgentWelcome SessionTransport::own_arena() const {
+AgentWelcome SessionTransport::own_arena(LinkId) {
   const ArenaView view = arena();
   return {.num_slots = static_cast<uint32_t>(view.words.size()),
-          .slot_bytes = view.slot_bytes,
-          .kind = view.kind};
+      .slot_bytes = view.slot_bytes,
+      .kind = view.kind};
+}
+
+SessionTransport::Peer SessionTransport::make_peer(std::optional<WorkerId> wanted) const {
+  Peer peer{.session = Session({.self = config_.self,
+                .credentials = config_.credentials,
+                .dials = wanted.has_value(),
+                .expected = wanted,
+                .purpose = "cheetah-pages"})};
+  peer.id = wanted.value_or(WorkerId{});
+  peer.initiated = wanted.has_value();
+  peer.give_up_at = std::chrono::steady_clock::now() + kHandshakeLimit;
+  return peer;
 }
 
 void SessionTransport::accepted(LinkId link) {
-  Session session{.handshake = Handshake::listening(config_.self, handshake_setup(address()))};
-  session.give_up_at = std::chrono::steady_clock::now() + kHandshakeLimit;
-  sessions_.emplace(link, std::move(session));
-  if (sessions_.size() > kMaxSessions) fail_link(link, format("more than {} transfer peers", kMaxSessions));
+  sessions_.emplace(link, make_peer(std::nullopt));
+  if (sessions_.size() <= kMaxSessions) return;
+  // Whoever has been silent for longest gives way, so that strangers do not keep peers out.
+  const auto silent = std::ranges::find_if(
+      sessions_, [](const auto& entry) { return !entry.second.is_known() && !entry.second.closing; });
+  fail_link(silent->first, format("more than {} transfer peers", kMaxSessions));
 }
 
 void SessionTransport::connect(const ConnectOrder& order) {
   if (session_to(order.peer)) return;
   try {
     const LinkId link = open_link(order.address);
-    Session session{.handshake =
-                        Handshake::connecting(config_.self, order.peer, handshake_setup(order.address))};
-    session.give_up_at = std::chrono::steady_clock::now() + kHandshakeLimit;
-    session.initiated = true;
-    const AgentMessage hello = *session.handshake.first();
-    sessions_.emplace(link, std::move(session));
-    say(link, hello);
+    Peer& peer = sessions_.emplace(link, make_peer(order.peer)).first->second;
+    carry(link, peer.session.opening(), false);
   } catch (const Error& error) {
     sink_.post(PeerGone{order.peer, error.what()});
   }
@@ -67,15 +76,14 @@ void SessionTransport::connect(const ConnectOrder& order) {
 
 void SessionTransport::drop(WorkerId peer, const std::string& why) {
   std::vector<LinkId> links;
-  for (const auto& [link, session] : sessions_)
-    if (session.handshake.peer() == peer && (session.initiated || session.handshake.authenticated()))
-      links.push_back(link);
+  for (const auto& [link, known] : sessions_)
+    if (known.id == peer && known.is_known()) links.push_back(link);
   if (links.empty()) sink_.post(PeerGone{peer, why});
   for (const LinkId link : links) fail_link(link, why);
 }
 
 void SessionTransport::fail_link(LinkId link, const std::string& why) {
-  Session* session = find(link);
+  Peer* session = find(link);
   if (!session || session->closing) return;
   session->closing = true;
   session->why = why;
@@ -85,7 +93,7 @@ void SessionTransport::fail_link(LinkId link, const std::string& why) {
 void SessionTransport::closed(LinkId link, const std::string& why) {
   const auto at = sessions_.find(link);
   if (at == sessions_.end()) return;
-  const Session session = std::move(at->second);
+  const Peer session = std::move(at->second);
   sessions_.erase(at);
   const std::string reason = session.why.empty() ? why : session.why;
   if (session.writer_here != kSelf) {
@@ -95,11 +103,11 @@ void SessionTransport::closed(LinkId link, const std::string& why) {
   for (const TransferId id : session.unanswered) sink_.post(PushEnded{id, reason});
   for (const TransportOrder& order : session.waiting)
     if (const auto* push = std::get_if<PushOrder>(&order)) sink_.post(PushEnded{push->id, reason});
-  if (!session.initiated && !session.handshake.authenticated()) return;  // a stranger
+  if (!session.is_known()) return;  // a stranger
   // One peer, one fate: the owner hears of it once, when its last link has gone.
-  const WorkerId peer = session.handshake.peer();
+  const WorkerId peer = session.id;
   bool others = false;
-  for (auto& [other, rest] : sessions_) others |= rest.handshake.peer() == peer;
+  for (auto& [other, rest] : sessions_) others |= rest.id == peer;
   if (others) return drop(peer, reason);
   sink_.post(PeerGone{peer, reason});
 }
@@ -124,9 +132,27 @@ void SessionTransport::obey(TransportOrder& order) {
   if (push) sink_.post(PushEnded{push->id, "transfer: the peer is not connected"});
 }
 
-void SessionTransport::send(LinkId link, Session& session, TransportOrder order) {
-  if (!session.established) {
-    session.waiting.push_back(std::move(order));
+void SessionTransport::say(LinkId link, const AgentMessage& message) {
+  carry(link, sessions_.at(link).session.seal(PacketType::kMessage, encode(message)), false);
+}
+
+// False: that is done beside, and the order comes again.
+bool SessionTransport::seal(Peer& peer, PushOrder& push) {
+  if (!seals_slabs() || push.kind != MemoryKind::kHost) return true;
+  if (push.sealed && push.keys == peer.keys) return true;
+  push.keys = peer.keys;
+  push.sealed.reset();
+  if (push.bytes >= kDoneBeside) {
+    beside_.post(std::move(push));
+    return false;
+  }
+  push.sealed = seal_slab(push, *push.keys);
+  return true;
+}
+
+void SessionTransport::send(LinkId link, Peer& peer, TransportOrder order) {
+  if (!peer.established) {
+    peer.waiting.push_back(std::move(order));
     return;
   }
   if (const auto* text = std::get_if<SayOrder>(&order)) return say(link, text->message);
@@ -135,61 +161,69 @@ void SessionTransport::send(LinkId link, Session& session, TransportOrder order)
     sink_.post(PushEnded{push.id, "transfer: cancelled"});
     return;
   }
-  session.unanswered.insert(push.id);
+  if (!seal(peer, push)) return;
+  peer.unanswered.insert(push.id);
   std::string why;
-  if (!transmit(link, push, session.writer_there, why)) push_failed(link, push.id, why);
+  if (!transmit(link, push, peer.writer_there, why)) push_failed(link, push.id, why);
 }
 
 void SessionTransport::push_failed(LinkId link, TransferId id, const std::string& why) {
-  Session* session = find(link);
+  Peer* session = find(link);
   if (session && session->unanswered.erase(id)) sink_.post(PushEnded{id, why});
 }
 
 void SessionTransport::heard(LinkId link, std::string_view bytes) {
-  Session* session = find(link);
-  if (!session || session->closing) return;
+  Peer* peer = find(link);
+  if (!peer || peer->closing) return;
+  std::string reply;
+  std::vector<Packet> packets;
   try {
-    handle(link, *session, parse_agent_message(bytes));
+    peer->session.receive(bytes, reply, packets);
+    if (!reply.empty()) carry(link, std::move(reply), false);
+    if (peer->session.established() && !peer->greeted) greet(link, *peer);
+    for (const Packet& packet : packets)
+      if (!peer->closing) handle(link, *peer, parse_agent_message(packet.payload));
   } catch (const Error& error) {
-    fail_link(link, error.what());
+    if (!peer->session.established()) carry(link, peer->session.refusal(error.what()), false);
+    fail_link(link, format("transfer peer: {}", error.what()));
   }
 }
 
-void SessionTransport::say_welcome(LinkId link, Session& session) {
+void SessionTransport::greet(LinkId link, Peer& peer) {
   if (free_writers_.empty()) {
-    if (last_writer_ == UINT16_MAX) throw Error("transfer: too many connections at once");
+    if (last_writer_ == UINT16_MAX) throw Error("too many connections at once");
     free_writers_.push_back(++last_writer_);
   }
-  session.writer_here = free_writers_.back();
+  peer.writer_here = free_writers_.back();
   free_writers_.pop_back();
-  AgentWelcome welcome = own_arena();
-  welcome.writer = session.writer_here;
-  say(link, welcome);
+  peer.id = *peer.session.peer();
+  peer.greeted = true;
+  if (seals_slabs()) peer.keys = std::make_shared<PageKeys>(peer.session, peer.initiated);
+  AgentWelcome welcome = own_arena(link);
+  welcome.writer = peer.writer_here;
+  carry(link, peer.session.seal(PacketType::kMessage, encode(AgentMessage(welcome))), true);
 }
 
-void SessionTransport::advance(LinkId link, Session& session, const AgentMessage& message) {
-  if (const auto* welcome = std::get_if<AgentWelcome>(&message);
-      welcome && session.handshake.authenticated() && !session.established) {
-    learn_arena(link, *welcome);
-    session.writer_there = welcome->writer;
-    session.established = true;
-    while (!session.waiting.empty() && !session.closing) {
-      TransportOrder order = std::move(session.waiting.front());
-      session.waiting.pop_front();
-      send(link, session, std::move(order));
-    }
-    return;
+void SessionTransport::learn(LinkId link, Peer& peer, const AgentWelcome& welcome) {
+  learn_arena(link, welcome);
+  peer.writer_there = welcome.writer;
+  peer.established = true;
+  while (!peer.waiting.empty() && !peer.closing) {
+    TransportOrder order = std::move(peer.waiting.front());
+    peer.waiting.pop_front();
+    send(link, peer, std::move(order));
   }
-  if (const auto answer = session.handshake.handle(message)) say(link, *answer);
-  if (session.handshake.authenticated()) say_welcome(link, session);
 }
 
-void SessionTransport::handle(LinkId link, Session& session, const AgentMessage& message) {
-  if (!session.established) return advance(link, session, message);
-  const WorkerId from = session.handshake.peer();
-  if (const auto* notice = std::get_if<SlabNotice>(&message)) return landed(link, *notice);
+void SessionTransport::handle(LinkId link, Peer& peer, const AgentMessage& message) {
+  if (const auto* welcome = std::get_if<AgentWelcome>(&message); welcome && !peer.established)
+    return learn(link, peer, *welcome);
+  if (!peer.established) throw Error("said something before its welcome");
+  const WorkerId from = peer.id;
+  const auto* notice = std::get_if<SlabNotice>(&message);
+  if (notice && !seals_slabs()) return landed(link, *notice);
   if (const auto* ack = std::get_if<SlabAck>(&message)) {
-    if (!session.unanswered.erase(ack->id)) return;  // answered before: nothing new in it
+    if (!peer.unanswered.erase(ack->id)) return;  // answered before: nothing new in it
     sink_.post(PeerSaid{from, message});
     return;
   }
@@ -198,27 +232,29 @@ void SessionTransport::handle(LinkId link, Session& session, const AgentMessage&
     sink_.post(PeerSaid{from, message});
     return;
   }
-  throw Error("transfer peer: sent a message of the handshake after it");
+  throw Error("sent a message out of turn");
 }
 
-void SessionTransport::landed(LinkId link, const SlabNotice& notice) {
-  Session* session = find(link);
+void SessionTransport::landed(LinkId link, const SlabNotice& notice, const SlabSeal& seal) {
+  Peer* session = find(link);
   if (!session) return;
   const ArenaView view = arena();
   if (notice.slot >= view.words.size() || notice.bytes > view.slot_bytes ||
       !view.words.begin_check(notice.slot, notice.generation, session->writer_here))
     return refuse(link, notice, why_not(WriteResult::kUnwanted));
-  Landed slab{link, session->handshake.peer(), notice, view};
-  if (notice.bytes < kSummedBeside)
+  Landed slab{link, session->id, notice, view, seal};
+  if (notice.bytes < kDoneBeside)
     answer(check(slab));
   else
     beside_.post(std::move(slab));
 }
 
 AnswerOrder SessionTransport::check(Landed& slab) {
-  AnswerOrder order{slab.link, slab.notice, is_intact(slab.notice, slab.arena), false};
+  const bool good =
+      slab.seal.keys ? open_slab(slab.seal, slab.notice, slab.arena) : is_intact(slab.notice, slab.arena);
+  AnswerOrder order{slab.link, slab.notice, good, false};
   order.wanted = slab.arena.words.finish_check(slab.notice.slot, slab.notice.generation, order.good);
-  // The owner first: whoever hears from the sender that the slab is there finds it there.
+  // The owner first: a peer that hears from the sender of the slab finds it there.
   if (order.wanted) sink_.post(SlabLanded{slab.from, std::move(slab.notice), order.good});
   return order;
 }
@@ -234,7 +270,7 @@ void SessionTransport::work_beside() {
         continue;
       }
       auto& order = std::get<PushOrder>(one);
-      if (!order.cancelled->load(std::memory_order_relaxed)) order.summed = sum_up(order);
+      if (!order.cancelled->load(std::memory_order_relaxed)) order.sealed = seal_slab(order, *order.keys);
       post(std::move(order));
     }
   }
@@ -246,7 +282,7 @@ void SessionTransport::stop_work_beside() {
 }
 
 void SessionTransport::answer(const AnswerOrder& order) {
-  const Session* session = find(order.link);
+  const Peer* session = find(order.link);
   if (!session) return;
   if (!order.wanted) return refuse(order.link, order.notice, why_not(WriteResult::kUnwanted));
   SlabAck ack{order.notice.id, order.good, order.notice.checksum, {}};
@@ -255,9 +291,9 @@ void SessionTransport::answer(const AnswerOrder& order) {
 }
 
 void SessionTransport::refuse(LinkId link, const SlabNotice& notice, const std::string& why) {
-  Session* session = find(link);
+  Peer* session = find(link);
   if (!session) return;
-  sink_.post(PeerSaid{session->handshake.peer(), WriteEnded{notice.slot, notice.generation}});
+  sink_.post(PeerSaid{session->id, WriteEnded{notice.slot, notice.generation}});
   if (!session->closing) say(link, SlabAck{notice.id, false, 0, why});
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/shared_arena.h"
 
 #include <fcntl.h>
@@ -27,10 +28,6 @@ uint64_t total_bytes(int64_t num_slots, int64_t slot_bytes, MemoryKind kind) {
 }
 
 }  // namespace
-
-OwnedFd::~OwnedFd() {
-  if (fd_ >= 0) ::close(fd_);
-}
 
 void throw_system_error(const char* call) {
   throw Error(format("transfer: {}: {}", call, std::strerror(errno)));
@@ -63,7 +60,7 @@ SharedArena::SharedArena(int64_t num_slots, int64_t slot_bytes, MemoryKind kind)
   }
 }
 
-SharedArena::SharedArena(OwnedFd fd, const AgentWelcome& welcome) : fd_(std::move(fd)) {
+SharedArena::SharedArena(UniqueFd fd, const AgentWelcome& welcome) : fd_(std::move(fd)) {
   if (!fd_) throw Error("transfer peer: sent no memory with its welcome");
   const int seals = ::fcntl(fd_.get(), F_GET_SEALS);
   struct stat status {};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Processes of one machine: a sender writes straight into the receiver's arena, which it has mapped; a socket
 // carries the small messages and, by ending, tells that the process at its other end is gone. The system
 // closes a dead process's sockets only after its memory, so when the end has been read nothing of it can
@@ -39,7 +40,7 @@ class SharedMemoryTransport final : public SessionTransport {
  private:
   struct Link {
     UnixLink socket;
-    OwnedFd attached;  // that came with the last message
+    UniqueFd attached;  // that came with the last message
     std::unique_ptr<SharedArena> theirs;
   };
 
@@ -54,13 +55,14 @@ class SharedMemoryTransport final : public SessionTransport {
     links_.emplace(link, Link{std::move(socket), {}, nullptr});
     return link;
   }
-  void say(LinkId link, const AgentMessage& message) override {
-    const bool welcome = std::holds_alternative<AgentWelcome>(message);
-    links_.at(link).socket.send(encode(message), welcome ? arena_.fd() : -1);
+  void carry(LinkId link, std::string bytes, bool with_arena) override {
+    UnixLink& socket = links_.at(link).socket;
+    for (size_t at = 0; at < bytes.size(); at += kMaxControlBytes)
+      socket.send(bytes.substr(at, kMaxControlBytes), with_arena && at == 0 ? arena_.fd() : -1);
   }
   void close_link(LinkId link) override { links_.at(link).socket.shut_down(); }
-  AgentWelcome own_arena() const override {
-    AgentWelcome welcome = SessionTransport::own_arena();
+  AgentWelcome own_arena(LinkId link) override {
+    AgentWelcome welcome = SessionTransport::own_arena(link);
     welcome.device_handle = arena_.device_handle();
     return welcome;
   }
@@ -73,7 +75,7 @@ class SharedMemoryTransport final : public SessionTransport {
       const Written written = write_slab(order, links_.at(link).theirs->view(), writer, config_.midway);
       if (written.result == WriteResult::kLanded) {
         say(link, SlabNotice{order.id, order.slot.slot, order.slot.generation, order.bytes, written.checksum,
-                             order.notify});
+                      order.notify});
         return true;
       }
       if (written.result != WriteResult::kRefused)
@@ -114,7 +116,7 @@ class SharedMemoryTransport final : public SessionTransport {
     }
   }
   void accept_one() {
-    OwnedFd fd = listener_.accept();
+    UniqueFd fd = listener_.accept();
     if (!fd) return;
     const LinkId link = next_link();
     links_.emplace(link, Link{UnixLink(std::move(fd)), {}, nullptr});
@@ -137,7 +139,7 @@ class SharedMemoryTransport final : public SessionTransport {
 
   SharedArena arena_;
   UnixListener listener_;
-  OwnedFd wake_;
+  UniqueFd wake_;
   Mailbox<TransportOrder> orders_;
   std::map<LinkId, Link> links_;
   std::thread thread_;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/slab.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "headers are copied as
 std::vector<SlabRange> plan_slabs(int64_t num_pages, const SlabShape& shape) {
   if (shape.page_tokens <= 0 || shape.page_bytes <= 0 || num_pages < 0)
     throw Error(format("slabs: {} pages of {} tokens and {} bytes, expected sizes above zero", num_pages,
-                       shape.page_tokens, shape.page_bytes));
+        shape.page_tokens, shape.page_bytes));
   const int64_t room = (shape.slot_bytes - static_cast<int64_t>(sizeof(SlabHeader))) / shape.page_bytes;
   if (room < 1)
     throw Error(
@@ -43,10 +44,10 @@ SlabView parse_slab(std::span<const std::byte> bytes) {
   if (header.magic != SlabHeader::kMagic || header.version != SlabHeader::kVersion ||
       header.header_bytes != sizeof header)
     throw Error(format("slab: magic {:08x} and version {}, expected {:08x} and {}", header.magic,
-                       header.version, SlabHeader::kMagic, SlabHeader::kVersion));
+        header.version, SlabHeader::kMagic, SlabHeader::kVersion));
   if (header.page_tokens <= 0 || header.num_pages < 0 || header.page_bytes <= 0 || header.first_token < 0)
     throw Error(format("slab: {} pages of {} tokens and {} bytes from token {}, expected sizes above zero",
-                       header.num_pages, header.page_tokens, header.page_bytes, header.first_token));
+        header.num_pages, header.page_tokens, header.page_bytes, header.first_token));
   const uint64_t expected =
       (CheckedSize(header.num_pages) * CheckedSize(header.page_bytes) + CheckedSize(sizeof header)).get();
   if (expected != bytes.size())

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Pages are small and transports like large messages: pages of 8 to 128 tokens travel together as slabs of at
 // least kMinSlabTokens. A slab is a fixed header and then its pages, whole and in order.
@@ -56,8 +57,8 @@ struct SlabView {
   std::span<const std::byte> pages;
 
   std::span<const std::byte> page(int64_t index) const {
-    return pages.subspan(static_cast<size_t>(index * header.page_bytes),
-                         static_cast<size_t>(header.page_bytes));
+    return pages.subspan(
+        static_cast<size_t>(index * header.page_bytes), static_cast<size_t>(header.page_bytes));
   }
 };
 SlabView parse_slab(std::span<const std::byte> bytes);

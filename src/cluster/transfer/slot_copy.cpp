@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/slot_copy.h"
 
 #include <algorithm>
@@ -39,7 +40,7 @@ const char* why_not(WriteResult result) {
 }
 
 Written write_slab(const PushOrder& order, const ArenaView& arena, WriterNumber writer,
-                   const std::function<void()>& midway) {
+    const std::function<void()>& midway) {
   const auto [slot, generation] = order.slot;
   const SlotWords& words = arena.words;
   if (slot >= words.size() || order.bytes > arena.slot_bytes) return {WriteResult::kRefused};
@@ -75,23 +76,6 @@ Written write_slab(const PushOrder& order, const ArenaView& arena, WriterNumber 
   }
   if (!words.finish_write(slot, generation, writer)) return {WriteResult::kUnwanted};
   return {WriteResult::kLanded, on_host ? sum.value() : 0};
-}
-
-SummedSlab sum_up(const PushOrder& order) {
-  SummedSlab slab;
-  Checksum sum;
-  if (order.pieces.size() == 1) {
-    sum.update(order.pieces.front());
-  } else {
-    slab.gathered = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(order.bytes));
-    std::byte* to = slab.gathered.get();
-    for (const auto& piece : order.pieces) {
-      sum.update_and_copy(piece, to);
-      to += piece.size();
-    }
-  }
-  slab.checksum = sum.value();
-  return slab;
 }
 
 bool is_intact(const SlabNotice& notice, const ArenaView& arena) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A slab's way into a slot that this process can write to.
 #include <optional>
@@ -8,7 +9,7 @@ namespace cheetah::cluster::transfer {
 
 enum class WriteResult : uint8_t {
   kLanded,
-  kRefused,    // the ticket is stale, or somebody else is at it: nothing was written
+  kRefused,    // the ticket is stale, or another writer has the slot: nothing was written
   kUnwanted,   // the receiver gave up meanwhile: the slot is its own again
   kCancelled,  // we gave up: the slot is open again
 };
@@ -19,11 +20,8 @@ struct Written {
 };
 // Gathers the pieces into the slot, a chunk at a time, and looks between chunks whether it is still wanted.
 // `midway` (TransferConfig) is called once, after the first.
-Written write_slab(const PushOrder& order, const ArenaView& arena, WriterNumber writer,
-                   const std::function<void()>& midway);
-
-// One run of bytes and its sum, for a transport that does not copy by itself.
-SummedSlab sum_up(const PushOrder& order);
+Written write_slab(
+    const PushOrder& order, const ArenaView& arena, WriterNumber writer, const std::function<void()>& midway);
 
 // Whether a landed slab is what its notice says. On the receiver's side, between begin_check and
 // finish_check.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/slot_words.h"
 
 #include "base/error.h"
@@ -40,14 +41,14 @@ void SlotWords::open(uint32_t slot, uint32_t generation) const {
 }
 
 bool SlotWords::close(uint32_t slot, uint32_t generation) const {
-  for (;;) {  // each turn but the last means that somebody else moved the slot on: a few at most
+  for (;;) {  // each turn but the last means that another thread moved the slot on: a few at most
     const SlotWord word = load(slot);
     if (word.generation != generation || word.state == SlotState::kFree) return true;
     if (word.state == SlotState::kClosing) return false;
     const bool checking = word.state == SlotState::kLanded && word.writer == kSelf;
     const bool held = word.state == SlotState::kBusy || checking;
-    const SlotWord next{generation, held ? word.writer : kSelf,
-                        held ? SlotState::kClosing : SlotState::kFree};
+    const SlotWord next{
+        generation, held ? word.writer : kSelf, held ? SlotState::kClosing : SlotState::kFree};
     if (swap(slot, word, next)) return !held;
   }
 }

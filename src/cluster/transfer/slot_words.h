@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One atomic word says of each slot of a receive arena who may do what with it. Sender and receiver change it
 // by compare-and-swap, across threads or, in shared memory, across processes. That is the fence: a writer
@@ -7,7 +8,7 @@
 //   owner    kFree → kOpen → … → kFree         reserve, release
 //   writer   kOpen → kBusy → kLanded           or kClosing → kFree when the owner gave up meanwhile
 //   checker  kLanded → kChecked, or → kOpen when damaged
-//   owner    kBusy → kClosing → kFree          release while somebody writes or checks: quarantine
+//   owner    kBusy → kClosing → kFree          release while a writer or checker is at it: quarantine
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -31,14 +32,14 @@ struct SlotWord {
   }
   static SlotWord unpacked(uint64_t word) {
     return {static_cast<uint32_t>(word >> 32), static_cast<WriterNumber>(word >> 8),
-            static_cast<SlotState>(word & 0xFF)};
+        static_cast<SlotState>(word & 0xFF)};
   }
 };
 
 using AtomicSlot = std::atomic<uint64_t>;
 static_assert(AtomicSlot::is_always_lock_free, "slot words are shared between processes");
 
-// The words of one arena. A view: whoever made the arena owns the memory.
+// The words of one arena. A view: the maker of the arena owns the memory.
 class SlotWords {
  public:
   SlotWords() = default;
@@ -53,21 +54,22 @@ class SlotWords {
     return words_[slot].compare_exchange_strong(expected, to.packed(), std::memory_order_acq_rel);
   }
 
-  // Writer: false when the ticket is stale or somebody else is at it.
+  // Writer: false when the ticket is stale or another writer has the slot.
   bool begin_write(uint32_t slot, uint32_t generation, WriterNumber writer) const;
   bool wanted(uint32_t slot, uint32_t generation, WriterNumber writer) const;  // still, between two chunks
-  bool finish_write(uint32_t slot, uint32_t generation, WriterNumber writer) const;  // false: nobody wants it
+  bool finish_write(
+      uint32_t slot, uint32_t generation, WriterNumber writer) const;  // false: not wanted any more
   void abandon_write(uint32_t slot, uint32_t generation, WriterNumber writer) const;
 
   // Checker. begin_check takes a landed slot from its writer; false: not landed, or closed meanwhile.
   bool begin_check(uint32_t slot, uint32_t generation, WriterNumber writer) const;
-  bool finish_check(uint32_t slot, uint32_t generation, bool good) const;  // false: nobody wants it
+  bool finish_check(uint32_t slot, uint32_t generation, bool good) const;  // false: not wanted any more
 
-  // Owner. close() is true when the slot is free at once, false when somebody is still at it.
+  // Owner. close() is true when the slot is free at once, false while a writer or checker is at it.
   void open(uint32_t slot, uint32_t generation) const;
   bool close(uint32_t slot, uint32_t generation) const;
   bool checked(uint32_t slot, uint32_t generation) const;
-  // A slot still on offer gets another generation, so that nobody can begin to write with the old one.
+  // A slot still on offer gets another generation, so that no writer can begin with the old one.
   bool renew(uint32_t slot, uint32_t generation, uint32_t next) const;
 
   // The writer is gone for good: whatever it held is as if it had never begun.

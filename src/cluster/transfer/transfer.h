@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Moves KV pages between workers. Every process has one agent. The receiver reserves slots of its receive
-// arena and gives the ticket to whoever shall fill them; the sender pushes slabs into those slots, or the
+// arena and gives the ticket to the worker that fills them; the sender pushes slabs into those slots, or the
 // receiver pulls them from what the sender exports. A slab counts as arrived only when all of it has landed
 // and its checksum is right. A slot is used again only when nothing can be written there any more.
 //
@@ -21,7 +22,7 @@
 #include <variant>
 #include <vector>
 
-#include "cluster/net/identity.h"
+#include "cluster/net/credentials.h"
 #include "cluster/types.h"
 
 namespace cheetah::cluster {
@@ -31,7 +32,7 @@ enum class TransferId : uint64_t {};
 enum class ExportId : uint64_t {};
 enum class MemoryHandle : uint64_t {};
 
-enum class TransferBackend : uint8_t { kInProcess, kSharedMemory, kUcx };
+enum class TransferBackend : uint8_t { kInProcess, kSharedMemory, kUcx, kTcp };
 const char* name_of(TransferBackend backend);
 std::optional<TransferBackend> transfer_backend_from_name(std::string_view name);
 // Empty when this build and machine have it, else one sentence that says what is missing.
@@ -46,15 +47,13 @@ std::shared_ptr<InProcessFabric> make_in_process_fabric();
 struct TransferConfig {
   TransferBackend backend = TransferBackend::kInProcess;
   WorkerId self{};
-  // The agents of a cluster share it: a peer proves that it knows it before anything of it is accepted.
-  std::string secret;
-  // Instead: a peer shows a certificate and signs. Shared with the links.
-  std::shared_ptr<const Identity> identity = nullptr;
+  // A peer proves that it belongs to the cluster before anything of it is accepted. Shared with the links.
+  Credentials credentials;
   int64_t slot_bytes = int64_t{16} << 20;  // the largest slab
   int64_t num_slots = 16;
   MemoryKind arena = MemoryKind::kHost;      // kDevice: shared memory backend on one GPU (CUDA IPC)
   Duration stall = std::chrono::seconds(5);  // nothing arrived for so long in a reservation being filled
-  std::string host = "127.0.0.1";            // UCX listens here
+  std::string host = "127.0.0.1";            // tcp and ucx listen here
   uint16_t port = 0;                         // 0: any that is free
   std::string ucx_transports;                // UCX_TLS; empty: tcp, shared memory, and RDMA where there is
   std::shared_ptr<InProcessFabric> fabric;   // for kInProcess
@@ -119,7 +118,7 @@ struct PushDone {  // exactly one for each push() and pull(), also a cancelled o
   uint64_t checksum = 0;
   std::string why;  // when not
 };
-struct ExportFreed {  // after unexport(): nobody reads it any more
+struct ExportFreed {  // after unexport(): it is not read any more
   ExportId id{};
 };
 struct TransferPeerDown {  // nothing of it can land any more; pushes to it have ended
@@ -127,7 +126,7 @@ struct TransferPeerDown {  // nothing of it can land any more; pushes to it have
   std::string why;
 };
 using TransferEvent = std::variant<SlabArrived, SlabDamaged, ReservationStalled, ReservationFreed, PushDone,
-                                   ExportFreed, TransferPeerDown>;
+    ExportFreed, TransferPeerDown>;
 
 enum class ReservationState : uint8_t { kReserved, kFilling, kComplete, kQuarantined };
 struct ReservationStatus {
@@ -176,8 +175,8 @@ class TransferAgent {
     ExportId id{};
     std::string ticket;
   };
-  virtual Exported export_slabs(std::vector<std::vector<std::span<const std::byte>>> slabs,
-                                MemoryKind kind) = 0;
+  virtual Exported export_slabs(
+      std::vector<std::vector<std::span<const std::byte>>> slabs, MemoryKind kind) = 0;
   virtual void unexport(ExportId id) = 0;
   virtual TransferId pull(const Pull& pull) = 0;
   // Ends a push or pull as soon as possible; PushDone still follows, saying whether it was done all the same.
@@ -187,7 +186,7 @@ class TransferAgent {
   virtual void poll(Time now, std::vector<TransferEvent>& out) = 0;
   // Sleeps until there may be something to poll, or the time is up.
   virtual void wait_until(Time until) = 0;
-  // Called from the inner thread whenever there may be something to poll; must only wake somebody. Set before
+  // Called from the inner thread whenever there may be something to poll; must only wake a thread. Set before
   // the first peer; once an empty one is set, the last is not called any more.
   virtual void on_ready(std::function<void()> callback) = 0;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A receive arena on the GPU, written by another process through CUDA IPC.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ TransferConfig device_config(WorkerId self, MemoryKind arena) {
   TransferConfig config;
   config.backend = TransferBackend::kSharedMemory;
   config.self = self;
-  config.secret = "a secret of tests";
+  config.credentials = shared_secret("a secret of tests");
   config.slot_bytes = kDeviceSlot;
   config.num_slots = 4;
   config.arena = arena;
@@ -56,8 +57,8 @@ std::vector<std::byte> to_host(std::span<const std::byte> bytes) {
 
 TEST(TransferOnDevice, AnotherProcessWritesDeviceAndHostBytesIntoAnArenaOnTheDevice) {
   TestAgent agent(device_config(kHere, MemoryKind::kDevice));
-  const auto reserved = agent->reserve({RequestUid{1}, Attempt{1}}, 2,
-                                       std::chrono::steady_clock::now() + std::chrono::minutes(1));
+  const auto reserved = agent->reserve(
+      {RequestUid{1}, Attempt{1}}, 2, std::chrono::steady_clock::now() + std::chrono::minutes(1));
   ASSERT_TRUE(reserved);
   OtherProcess sender(kOther, "sender", TransferBackend::kSharedMemory);
   sender.tell(agent->describe());
@@ -76,8 +77,8 @@ TEST(TransferOnDevice, AnotherProcessWritesDeviceAndHostBytesIntoAnArenaOnTheDev
 
 TEST(TransferOnDevice, ADeadSenderFreesItsSlots) {
   TestAgent agent(device_config(kHere, MemoryKind::kDevice));
-  const auto reserved = agent->reserve({RequestUid{1}, Attempt{1}}, 4,
-                                       std::chrono::steady_clock::now() + std::chrono::minutes(1));
+  const auto reserved = agent->reserve(
+      {RequestUid{1}, Attempt{1}}, 4, std::chrono::steady_clock::now() + std::chrono::minutes(1));
   OtherProcess sender(kOther, "sender", TransferBackend::kSharedMemory);
   sender.tell(agent->describe());
   sender.tell(reserved->ticket);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Two agents of one backend that talk to each other, for tests.
 #include <gtest/gtest.h>
@@ -15,10 +16,24 @@ namespace cheetah::cluster {
 
 inline std::vector<TransferBackend> available_backends() {
   std::vector<TransferBackend> all;
-  for (const auto backend :
-       {TransferBackend::kInProcess, TransferBackend::kSharedMemory, TransferBackend::kUcx})
+  for (const auto backend : {TransferBackend::kInProcess, TransferBackend::kSharedMemory,
+           TransferBackend::kUcx, TransferBackend::kTcp})
     if (why_unavailable(backend).empty()) all.push_back(backend);
   return all;
+}
+
+inline std::string test_name_of(const testing::TestParamInfo<TransferBackend>& backend) {
+  switch (backend.param) {
+    case TransferBackend::kInProcess:
+      return "InProcess";
+    case TransferBackend::kSharedMemory:
+      return "SharedMemory";
+    case TransferBackend::kUcx:
+      return "Ucx";
+    case TransferBackend::kTcp:
+      return "Tcp";
+  }
+  return "";
 }
 
 // One rank's part of these pages.
@@ -96,7 +111,7 @@ class TransferTest : public testing::TestWithParam<TransferBackend> {
     TransferConfig config;
     config.backend = GetParam();
     config.self = WorkerId{worker};
-    config.secret = "a secret of tests";
+    config.credentials = shared_secret("a secret of tests");
     config.slot_bytes = kTestSlotBytes;
     config.num_slots = kTestSlots;
     config.fabric = fabric_;

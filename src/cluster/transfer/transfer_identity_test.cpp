@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Transfers between workers that know each other by certificates, through every transport.
 #include "base/error.h"
 #include "cluster/net/test_authority.h"
@@ -10,8 +11,7 @@ class TransferIdentity : public TransferTest {
  protected:
   TransferConfig config_with(const std::shared_ptr<const Identity>& identity, uint64_t number) const {
     TransferConfig made = config(number);
-    made.secret = "";
-    made.identity = identity;
+    made.credentials = {.identity = identity};
     made.self = identity->id_with(number);
     return made;
   }
@@ -54,11 +54,7 @@ TEST_P(TransferIdentity, NobodyElseWritesAPage) {
   EXPECT_FALSE(done->done) << "a receiver without a certificate is sent nothing";
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, TransferIdentity, testing::ValuesIn(available_backends()),
-                         [](const auto& backend) {
-                           const std::string name = name_of(backend.param);
-                           return name == "in-process" ? "InProcess" : name == "shm" ? "SharedMemory" : "Ucx";
-                         });
+INSTANTIATE_TEST_SUITE_P(Backends, TransferIdentity, testing::ValuesIn(available_backends()), test_name_of);
 
 }  // namespace
 }  // namespace cheetah::cluster

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // This test program again, as another process that runs one test only: a clean start, unlike fork().
 #include <fcntl.h>
@@ -50,9 +51,9 @@ class OtherProcess {
     std::array<int, 2> down, up;
     EXPECT_EQ(::pipe2(down.data(), O_CLOEXEC), 0);
     EXPECT_EQ(::pipe2(up.data(), O_CLOEXEC), 0);
-    to_ = transfer::OwnedFd(down[1]);
-    from_ = transfer::OwnedFd(up[0]);
-    const transfer::OwnedFd theirs_in(down[0]), theirs_out(up[1]);
+    to_ = UniqueFd(down[1]);
+    from_ = UniqueFd(up[0]);
+    const UniqueFd theirs_in(down[0]), theirs_out(up[1]);
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, theirs_in.get(), kFromParent);
@@ -77,12 +78,13 @@ class OtherProcess {
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;
   }
+  pid_t pid() const { return pid_; }
   void send(int signal) const { ::kill(pid_, signal); }
   void tell(const std::string& bytes) const { write_line(to_.get(), bytes); }
   std::string ask() const { return read_line(from_.get()); }
 
  private:
-  transfer::OwnedFd to_, from_;
+  UniqueFd to_, from_;
   pid_t pid_ = 0;
 };
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The parts below the agents: checksums, slot words, slabs, and every reader of bytes from outside.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -6,7 +7,8 @@
 
 #include "base/error.h"
 #include "cluster/transfer/checksum.h"
-#include "cluster/transfer/handshake.h"
+#include "cluster/transfer/heap_arena.h"
+#include "cluster/transfer/sealed_slab.h"
 #include "cluster/transfer/slab.h"
 #include "cluster/transfer/slot_words.h"
 #include "cluster/transfer/transfer_fixture.h"
@@ -32,7 +34,7 @@ TEST(TransferChecksum, PiecesOfAnySizeGiveTheSameValue) {
 TEST(TransferChecksum, CopyingAlongChangesNeitherTheValueNorTheBytes) {
   const auto bytes = pattern_bytes(600'000, 3);
   for (const size_t first :
-       {size_t{0}, size_t{5}, size_t{32}, size_t{150'000}, size_t{300'001}, bytes.size()})
+      {size_t{0}, size_t{5}, size_t{32}, size_t{150'000}, size_t{300'001}, bytes.size()})
     for (const size_t shift : {size_t{0}, size_t{1}, size_t{16}}) {
       std::vector<std::byte> copy(bytes.size() + 64);
       std::byte* const to = copy.data() + 16 - reinterpret_cast<uintptr_t>(copy.data()) % 16 + shift;
@@ -118,13 +120,10 @@ TEST(TransferWire, WhatIsEncodedIsReadBack) {
 
 TEST(TransferWire, BytesFromOutsideEndInAnErrorAtWorst) {
   std::vector<std::string> seeds{encode(Ticket{WorkerId{5}, ReservationId{6}, 1 << 20, {{1, 2}, {3, 4}}}),
-                                 encode(AgentDescription{TransferBackend::kUcx, WorkerId{9}, "127.0.0.1:77"}),
-                                 encode(ExportTicket{WorkerId{1}, ExportId{2}, 3, 4}),
-                                 encode(AgentMessage(AgentHello{})),
-                                 encode(AgentMessage(AgentWelcome{})),
-                                 encode(AgentMessage(SlabNotice{TransferId{1}, 2, 3, 4, 5, "hello"})),
-                                 encode(AgentMessage(SlabAck{})),
-                                 encode(AgentMessage(PullRequest{}))};
+      encode(AgentDescription{TransferBackend::kUcx, WorkerId{9}, "127.0.0.1:77"}),
+      encode(ExportTicket{WorkerId{1}, ExportId{2}, 3, 4}), encode(AgentMessage(AgentWelcome{})),
+      encode(AgentMessage(SlabNotice{TransferId{1}, 2, 3, 4, 5, "hello"})), encode(AgentMessage(SlabAck{})),
+      encode(AgentMessage(PullRequest{}))};
   const auto feed = [](const std::string& bytes) {
     const auto quietly = [&](auto&& parse) {
       try {
@@ -149,46 +148,70 @@ TEST(TransferWire, BytesFromOutsideEndInAnErrorAtWorst) {
     }
 }
 
-HandshakeSetup with(const char* secret, const char* address = "here") {
-  return {.credentials = {.secret = secret}, .address = address};
-}
+// The two ends of an established session.
+struct Ends {
+  Session a{{.self = WorkerId{1}, .credentials = shared_secret("s"), .dials = true, .purpose = "p"}},
+      b{{.self = WorkerId{2}, .credentials = shared_secret("s"), .purpose = "p"}};
+  Ends() {
+    std::vector<Packet> none;
+    for (std::string to_b = a.opening(), to_a; !to_b.empty(); to_b.clear(), a.receive(to_a, to_b, none)) {
+      to_a.clear();
+      b.receive(to_b, to_a, none);
+    }
+  }
+};
 
-TEST(TransferHandshake, BothSidesAreSureOfEachOtherOnlyWithTheSameSecret) {
-  const auto meet = [](const char* here, const char* there) {
-    Handshake a = Handshake::connecting(WorkerId{1}, WorkerId{2}, with(here)),
-              b = Handshake::listening(WorkerId{2}, with(there));
-    const auto challenge = b.handle(*a.first());
-    const auto proof = a.handle(*challenge);
-    b.handle(*proof);
-    return a.authenticated() && b.authenticated();
+TEST(SealedSlab, OnlyItsReceiverOpensItAndNothingOfItMayChange) {
+  Ends ends, others;
+  PageKeys sender(ends.a, true);
+  const auto receiver = std::make_shared<const PageKeys>(ends.b, false);
+  const auto stranger = std::make_shared<const PageKeys>(others.b, false);
+  const auto bytes = pattern_bytes(200'000, 3);
+  const std::span all(bytes);
+  const PushOrder order{.id = TransferId{5},
+      .slot = {.slot = 1, .generation = 7},
+      .pieces = {all.first(70'001), all.subspan(70'001)},
+      .bytes = std::ssize(bytes),
+      .notify = "words",
+      .cancelled = nullptr};
+  const SealedSlab sealed = seal_slab(order, sender), again = seal_slab(order, sender);
+  EXPECT_FALSE(std::equal(bytes.begin(), bytes.end(), sealed.bytes.get()));
+  EXPECT_FALSE(std::equal(bytes.begin(), bytes.end(), again.bytes.get()));
+  EXPECT_NE(sealed.header, again.header);
+  EXPECT_EQ(sealed.header.find("words"), std::string::npos);
+  HeapArena arena(2, 200'000);
+  const ArenaView view = arena.view();
+  const auto opens = [&](const std::string& header, const std::shared_ptr<const PageKeys>& keys,
+                         size_t flip = ~size_t{0}) {
+    std::copy_n(sealed.bytes.get(), bytes.size(), view.slot(1));
+    if (flip < bytes.size()) view.slot(1)[flip] ^= std::byte{1};
+    try {
+      const OpenedNotice opened = open_notice(header, keys);
+      EXPECT_EQ(opened.notice.notify, "words");
+      EXPECT_EQ(opened.notice.slot, 1u);
+      return open_slab(opened.seal, opened.notice, view);
+    } catch (const Error&) {
+      return false;
+    }
   };
-  EXPECT_TRUE(meet("s", "s"));
-  EXPECT_THROW(meet("s", "t"), Error);
-}
-
-TEST(TransferHandshake, AProofIsNotGoodASecondTimeNorForAnother) {
-  Handshake a = Handshake::connecting(WorkerId{1}, WorkerId{2}, with("s")),
-            b = Handshake::listening(WorkerId{2}, with("s"));
-  const auto proof = a.handle(*b.handle(*a.first()));
-  Handshake later = Handshake::listening(WorkerId{2}, with("s"));
-  EXPECT_THROW(later.handle(*proof), Error) << "before the hello";
-  later.handle(*a.first());
-  EXPECT_THROW(later.handle(*proof), Error) << "of another conversation";
-  Handshake wrong = Handshake::listening(WorkerId{3}, with("s"));
-  EXPECT_THROW(wrong.handle(*a.first()), Error) << "meant for another";
-}
-
-TEST(TransferHandshake, WhoeverPassesTheWordsOnFromAnotherAddressProvesNothing) {
-  Handshake a = Handshake::connecting(WorkerId{1}, WorkerId{2}, with("s", "in between")),
-            b = Handshake::listening(WorkerId{2}, with("s", "here"));
-  const auto challenge = b.handle(*a.first());
-  EXPECT_THROW(a.handle(*challenge), Error);
+  EXPECT_TRUE(opens(sealed.header, receiver));
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), view.slot(1)));
+  EXPECT_FALSE(opens(sealed.header, stranger));
+  EXPECT_FALSE(opens(again.header, receiver)) << "the header of another slab";
+  for (const size_t at : {size_t{0}, size_t{100'000}, bytes.size() - 1})
+    EXPECT_FALSE(opens(sealed.header, receiver, at));
+  for (size_t i = 0; i < sealed.header.size(); ++i) {
+    std::string changed = sealed.header;
+    changed[i] ^= 1;
+    EXPECT_FALSE(opens(changed, receiver)) << i;
+    EXPECT_FALSE(opens(sealed.header.substr(0, i), receiver)) << i;
+  }
 }
 
 TEST(Slabs, CoverAllPagesOnceInSlabsOfAtLeastTheTokensAskedFor) {
   EXPECT_TRUE(rc::check([] {
-    SlabShape shape{.page_tokens = *rc::gen::element(8, 16, 32, 64, 128),
-                    .page_bytes = *rc::gen::inRange(1, 5000)};
+    SlabShape shape{
+        .page_tokens = *rc::gen::element(8, 16, 32, 64, 128), .page_bytes = *rc::gen::inRange(1, 5000)};
     const int64_t pages = *rc::gen::inRange(0, 300);
     shape.slot_bytes = slab_bytes(*rc::gen::inRange(1, 64), shape.page_bytes) +
                        *rc::gen::inRange<int64_t>(0, shape.page_bytes);
@@ -208,12 +231,12 @@ TEST(Slabs, CoverAllPagesOnceInSlabsOfAtLeastTheTokensAskedFor) {
 
 TEST(Slabs, AHeaderThatDoesNotFitItsBytesIsRefused) {
   SlabHeader header{.uid = 1,
-                    .attempt = 1,
-                    .index = 0,
-                    .first_token = 128,
-                    .page_tokens = 16,
-                    .num_pages = 2,
-                    .page_bytes = 100};
+      .attempt = 1,
+      .index = 0,
+      .first_token = 128,
+      .page_tokens = 16,
+      .num_pages = 2,
+      .page_bytes = 100};
   std::vector<std::byte> bytes(sizeof header + 200);
   std::memcpy(bytes.data(), &header, sizeof header);
   EXPECT_EQ(parse_slab(bytes).page(1).size(), 100u);

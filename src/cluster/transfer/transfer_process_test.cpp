@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Agents of different processes, one of which dies or stops. The other process is this program again, running
 // only TransferOtherProcess.
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ TransferConfig large_config(TransferBackend backend, WorkerId self) {
   TransferConfig config;
   config.backend = backend;
   config.self = self;
-  config.secret = "a secret of tests";
+  config.credentials = shared_secret("a secret of tests");
   config.slot_bytes = kLargeSlot;
   config.num_slots = kLargeSlots;
   return config;
@@ -147,10 +148,8 @@ std::vector<TransferBackend> backends_between_processes() {
   return backends;
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, TransferProcesses, testing::ValuesIn(backends_between_processes()),
-                         [](const auto& backend) {
-                           return backend.param == TransferBackend::kUcx ? "Ucx" : "SharedMemory";
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Backends, TransferProcesses, testing::ValuesIn(backends_between_processes()), test_name_of);
 
 }  // namespace
 }  // namespace cheetah::cluster

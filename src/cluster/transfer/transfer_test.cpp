@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every backend must do.
 #include "cluster/transfer/transfer.h"
 
@@ -23,7 +24,7 @@ class TransferPair : public TransferTest {
   TestAgent& receiver() { return *receiver_; }
   TestAgent& sender() { return *sender_; }
   TransferId push(std::string_view ticket, uint32_t index, const std::vector<std::byte>& bytes,
-                  std::string_view notify = {}) {
+      std::string_view notify = {}) {
     return sender()->push(
         {.to = kReceiver, .ticket = ticket, .index = index, .pieces = {bytes}, .notify = notify});
   }
@@ -95,9 +96,8 @@ TEST_P(TransferPair, ManySlabsInFlightAllArriveOnce) {
     EXPECT_EQ(receiver()->free_slots(), kTestSlots);
   }
   receiver().poll();
-  EXPECT_EQ(
-      std::ranges::count_if(receiver().events(),
-                            [](const auto& event) { return std::holds_alternative<SlabArrived>(event); }),
+  EXPECT_EQ(std::ranges::count_if(receiver().events(),
+                [](const auto& event) { return std::holds_alternative<SlabArrived>(event); }),
       5 * kTestSlots);
 }
 
@@ -303,7 +303,7 @@ TEST_P(TransferPair, DroppingAPeerNobodyKnowsIsConfirmedToo) {
 
 TEST_P(TransferPair, APeerWithAnotherSecretIsNotAccepted) {
   TransferConfig stranger_config = config(3);
-  stranger_config.secret = "a guess";
+  stranger_config.credentials = shared_secret("a guess");
   TestAgent stranger(stranger_config);
   const auto reserved = receiver()->reserve(kKey, 1, soon());
   const auto bytes = pattern_bytes(100, 1);
@@ -313,8 +313,8 @@ TEST_P(TransferPair, APeerWithAnotherSecretIsNotAccepted) {
   ASSERT_TRUE(done);
   EXPECT_FALSE(done->done);
   // Refused while it waited, or so soon that there was nobody to push to any more.
-  EXPECT_TRUE(done->why.find("secret") != std::string::npos ||
-              done->why.find("not connected") != std::string::npos)
+  EXPECT_TRUE(
+      done->why.find("secret") != std::string::npos || done->why.find("not connected") != std::string::npos)
       << done->why;
   receiver().poll();
   EXPECT_FALSE(receiver().seen<TransferPeerDown>()) << "a stranger is nobody's peer";
@@ -326,8 +326,8 @@ TEST_P(TransferPair, WhatDoesNotFitItsTicketIsRefusedAtOnce) {
   const auto large = pattern_bytes(kTestSlotBytes + 1, 1), small = pattern_bytes(1, 1);
   const std::string huge(kMaxNotifyBytes + 1, 'x');
   for (const TransferId id :
-       {push(reserved->ticket, 0, large), push(reserved->ticket, 1, small), push("", 0, small),
-        push("nonsense that is no ticket", 0, small), push(reserved->ticket, 0, small, huge)}) {
+      {push(reserved->ticket, 0, large), push(reserved->ticket, 1, small), push("", 0, small),
+          push("nonsense that is no ticket", 0, small), push(reserved->ticket, 0, small, huge)}) {
     const PushDone* done = sender().await_done(id);
     ASSERT_TRUE(done);
     EXPECT_FALSE(done->done);
@@ -378,11 +378,7 @@ TEST(TransferAgent, WhatCannotBeMadeIsRefusedInOneSentence) {
   EXPECT_THROW(make_transfer_agent(config), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, TransferPair, testing::ValuesIn(available_backends()),
-                         [](const auto& backend) {
-                           const std::string name = name_of(backend.param);
-                           return name == "in-process" ? "InProcess" : name == "shm" ? "SharedMemory" : "Ucx";
-                         });
+INSTANTIATE_TEST_SUITE_P(Backends, TransferPair, testing::ValuesIn(available_backends()), test_name_of);
 
 }  // namespace
 }  // namespace cheetah::cluster

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/transfer_wire.h"
 
 #include <algorithm>
@@ -26,11 +27,6 @@ class Writer {
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
     return *this;
   }
-  template <size_t N>
-  Writer& raw(const std::array<uint8_t, N>& value) {
-    bytes_.append(reinterpret_cast<const char*>(value.data()), N);
-    return *this;
-  }
   Writer& text(std::string_view value, size_t most = kMaxTextBytes) {
     value = value.substr(0, most);
     number(static_cast<uint32_t>(value.size()));
@@ -51,12 +47,6 @@ class Reader {
   T number() {
     T value;
     std::memcpy(&value, take(sizeof value).data(), sizeof value);
-    return value;
-  }
-  template <size_t N>
-  std::array<uint8_t, N> raw() {
-    std::array<uint8_t, N> value;
-    std::memcpy(value.data(), take(N).data(), N);
     return value;
   }
   std::string text(size_t most = kMaxTextBytes) {
@@ -116,14 +106,9 @@ int64_t get_bytes(Reader& from) {
   return bytes;
 }
 
-void put(Writer& to, const AgentHello& hello) { to.number(hello.from).number(hello.to).raw(hello.nonce); }
-void put(Writer& to, const AgentChallenge& challenge) {
-  to.number(challenge.from).raw(challenge.nonce).text(challenge.proof, Identity::kMaxProofBytes);
-}
-void put(Writer& to, const AgentProof& proof) { to.text(proof.proof, Identity::kMaxProofBytes); }
 void put(Writer& to, const AgentWelcome& welcome) {
   to.number(welcome.writer).number(welcome.num_slots).number(welcome.slot_bytes).number(welcome.kind);
-  to.text(welcome.device_handle);
+  to.text(welcome.device_handle).text(welcome.address).number(welcome.token);
 }
 void put(Writer& to, const SlabNotice& notice) {
   to.number(notice.id).number(notice.slot).number(notice.generation).number(notice.bytes);
@@ -142,23 +127,14 @@ void put(Writer& to, const PullAnswer& answer) {
   to.number(answer.id).number(uint8_t{answer.good}).number(answer.checksum).text(answer.why);
 }
 
-void get(Reader& from, AgentHello& hello) {
-  hello.from = from.number<WorkerId>();
-  hello.to = from.number<WorkerId>();
-  hello.nonce = from.raw<16>();
-}
-void get(Reader& from, AgentChallenge& challenge) {
-  challenge.from = from.number<WorkerId>();
-  challenge.nonce = from.raw<16>();
-  challenge.proof = from.text(Identity::kMaxProofBytes);
-}
-void get(Reader& from, AgentProof& proof) { proof.proof = from.text(Identity::kMaxProofBytes); }
 void get(Reader& from, AgentWelcome& welcome) {
   welcome.writer = from.number<WriterNumber>();
   welcome.num_slots = from.number<uint32_t>();
   welcome.slot_bytes = get_bytes(from);
   welcome.kind = from.kind(MemoryKind::kDevice);
   welcome.device_handle = from.text();
+  welcome.address = from.text();
+  welcome.token = from.number<uint64_t>();
 }
 void get(Reader& from, SlabNotice& notice) {
   notice.id = from.number<TransferId>();
@@ -217,7 +193,7 @@ AgentDescription parse_description(std::string_view bytes) {
   Reader from(bytes, "transfer description");
   from.expect(kDescriptionMagic);
   AgentDescription description;
-  description.backend = from.kind(TransferBackend::kUcx);
+  description.backend = from.kind(TransferBackend::kTcp);
   description.worker = from.number<WorkerId>();
   description.address = from.text();
   from.end();

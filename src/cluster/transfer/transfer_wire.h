@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What agents say to each other: descriptions, tickets and the small messages around the slabs. Fixed
 // little-endian layouts; every reader checks bounds, so bytes from outside end in an Error and never further.
@@ -13,7 +14,7 @@
 
 namespace cheetah::cluster::transfer {
 
-inline constexpr uint16_t kTransferVersion = 1;
+inline constexpr uint16_t kTransferVersion = 2;
 inline constexpr size_t kMaxControlBytes = 8192;
 inline constexpr uint32_t kMaxSlabsPerReservation = 4096;
 
@@ -46,7 +47,7 @@ Ticket parse_ticket(std::string_view bytes);
 struct ExportTicket {
   WorkerId owner{};
   ExportId id{};
-  uint64_t token = 0;  // nobody guesses it
+  uint64_t token = 0;  // cannot be guessed
   uint32_t num_slabs = 0;
 
   bool operator==(const ExportTicket&) const = default;
@@ -54,29 +55,16 @@ struct ExportTicket {
 std::string encode(const ExportTicket& ticket);
 ExportTicket parse_export_ticket(std::string_view bytes);
 
-using Nonce = std::array<uint8_t, 16>;
-using Proof = std::string;  // HMAC-SHA256, or certificates and a signature
-
 // ---- Messages ----
 
-struct AgentHello {  // the one who connects
-  WorkerId from{}, to{};
-  Nonce nonce{};
-};
-struct AgentChallenge {  // the one who listens: knows the secret
-  WorkerId from{};
-  Nonce nonce{};
-  Proof proof{};
-};
-struct AgentProof {  // the one who connects knows it too
-  Proof proof{};
-};
-struct AgentWelcome {       // both, when they are sure of each other: here is my arena
+struct AgentWelcome {       // both, first: here is my arena
   WriterNumber writer = 0;  // yours in it
   uint32_t num_slots = 0;
   int64_t slot_bytes = 0;
   MemoryKind kind = MemoryKind::kHost;
   std::string device_handle = {};  // CUDA IPC
+  std::string address = {};        // UCX: of the worker
+  uint64_t token = 0;              // UCX: what your slabs begin with
 };
 struct SlabNotice {
   TransferId id{};  // the sender's
@@ -107,8 +95,7 @@ struct PullAnswer {
   uint64_t checksum = 0;
   std::string why;
 };
-using AgentMessage = std::variant<AgentHello, AgentChallenge, AgentProof, AgentWelcome, SlabNotice,
-                                  WriteEnded, SlabAck, PullRequest, PullAnswer>;
+using AgentMessage = std::variant<AgentWelcome, SlabNotice, WriteEnded, SlabAck, PullRequest, PullAnswer>;
 std::string encode(const AgentMessage& message);
 AgentMessage parse_agent_message(std::string_view bytes);
 

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// What stands between an agent and the thread that moves its bytes.
+// The interface between an agent and the thread that moves its bytes.
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -11,12 +12,13 @@
 
 #include "base/mailbox.h"
 #include "base/published.h"
+#include "cluster/net/crypto.h"
 #include "cluster/transfer/slot_words.h"
 #include "cluster/transfer/transfer_wire.h"
 
 namespace cheetah::cluster::transfer {
 
-// An arena as whoever reads or writes it sees it.
+// An arena as its readers and writers see it.
 struct ArenaView {
   SlotWords words;
   std::byte* data = nullptr;
@@ -33,9 +35,17 @@ enum class LinkId : uint64_t {};
 
 // ---- Owner to inner thread ----
 
-struct SummedSlab {
-  std::unique_ptr<std::byte[]> gathered;  // nullptr: there is one piece
-  uint64_t checksum = 0;
+struct PageKeys;  // sealed_slab.h
+// As it crosses a network.
+struct SealedSlab {
+  std::string header;
+  std::unique_ptr<std::byte[]> bytes;
+};
+// How a slab that landed is opened; without keys it came in the clear.
+struct SlabSeal {
+  std::shared_ptr<const PageKeys> keys = nullptr;  // shared with the session
+  uint64_t count = 0;
+  SealTag tag = {};
 };
 struct PushOrder {
   TransferId id{};
@@ -46,7 +56,9 @@ struct PushOrder {
   MemoryKind kind = MemoryKind::kHost;
   std::string notify;
   std::shared_ptr<std::atomic<bool>> cancelled;  // the agent sets it, the inner thread looks between chunks
-  std::optional<SummedSlab> summed = {};         // where the transport has that done first
+  // Where the transport has it sealed first: under the keys of the session that it goes through.
+  std::shared_ptr<PageKeys> keys = nullptr;
+  std::optional<SealedSlab> sealed = {};
 };
 struct ConnectOrder {
   WorkerId peer{};
@@ -121,6 +133,7 @@ class Transport {
 
 std::unique_ptr<Transport> make_in_process_transport(const TransferConfig& config, EventSink& sink);
 std::unique_ptr<Transport> make_shared_memory_transport(const TransferConfig& config, EventSink& sink);
+std::unique_ptr<Transport> make_tcp_transport(const TransferConfig& config, EventSink& sink);
 std::unique_ptr<Transport> make_ucx_transport(const TransferConfig& config, EventSink& sink);
 
 }  // namespace cheetah::cluster::transfer

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <sstream>
 #include <thread>
 
@@ -36,7 +37,7 @@ UcxPerftestResult run_ucx_perftest(const UcxPerftest& perftest) {
   server.insert(server.end(), {"ucx_perftest", "-p", port});
   std::vector<std::string> client = server;
   client.insert(client.end(), {"127.0.0.1", "-t", perftest.test, "-s", std::to_string(perftest.message_bytes),
-                               "-n", std::to_string(perftest.count), "-w", "10", "-f"});
+                                  "-n", std::to_string(perftest.count), "-w", "10", "-f"});
   ToolLimits limits;
   limits.time = kLimit;
   std::thread other([&] { run_tool(server, limits); });

@@ -1,19 +1,20 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/ucx_worker.h"
 
-#include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <netdb.h>
-#include <sys/socket.h>
 #include <ucs/debug/debug.h>
 #include <ucs/debug/log_def.h>
 
 #include <array>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "cluster/transfer/stream_socket.h"
 
 namespace cheetah::cluster::transfer {
 namespace {
@@ -27,7 +28,7 @@ const bool signals_returned = [] {
 
 // UCX writes to stdout, which belongs to the program's results.
 ucs_log_func_rc_t log_to_stderr(const char*, unsigned, const char*, ucs_log_level_t level,
-                                const ucs_log_component_config_t*, const char* message, va_list arguments) {
+    const ucs_log_component_config_t*, const char* message, va_list arguments) {
   if (level > UCS_LOG_LEVEL_ERROR) return UCS_LOG_FUNC_RC_STOP;
   std::array<char, 512> text;
   std::vsnprintf(text.data(), text.size(), message, arguments);
@@ -43,19 +44,51 @@ void set(ucp_config_t* config, const char* name, const char* value) {
   check_ucx(name, ucp_config_modify(config, name, value));
 }
 
+// RDMA cards, as UCX names their ports.
+std::string rdma_devices() {
+  std::string devices;
+  std::error_code none;
+  for (const auto& card : std::filesystem::directory_iterator("/sys/class/infiniband", none))
+    for (const auto& port : std::filesystem::directory_iterator(card.path() / "ports", none))
+      devices += format("{}:{},", card.path().filename().string(), port.path().filename().string());
+  return devices;
+}
+
+// For NET_DEVICES. "": all.
+std::string devices_at(const std::string& host) {
+  ifaddrs* first = nullptr;
+  if (host == "0.0.0.0" || host == "::" || ::getifaddrs(&first) != 0) return {};
+  const std::unique_ptr<ifaddrs, UcxDestroy<::freeifaddrs>> all(first);
+  const SocketAddress wanted(host, 1);
+  const auto same = [&](const sockaddr* address) {
+    if (address == nullptr || address->sa_family != wanted.raw()->sa_family) return false;
+    std::array<char, NI_MAXHOST> a, b;
+    return ::getnameinfo(address, wanted.size(), a.data(), a.size(), nullptr, 0, NI_NUMERICHOST) == 0 &&
+           ::getnameinfo(wanted.raw(), wanted.size(), b.data(), b.size(), nullptr, 0, NI_NUMERICHOST) == 0 &&
+           std::strcmp(a.data(), b.data()) == 0;
+  };
+  for (const ifaddrs* at = first; at != nullptr; at = at->ifa_next)
+    if (same(at->ifa_addr)) return rdma_devices() + at->ifa_name;
+  throw Error(format("transfer: {} is not an address of this machine", printable(host)));
+}
+
 }  // namespace
 
 void check_ucx(const char* call, ucs_status_t status) {
   if (status != UCS_OK) throw Error(format("transfer: {}: {}", call, ucs_status_string(status)));
 }
 
-UcxContext make_ucx_context(const std::string& transports) {
+UcxContext make_ucx_context(const std::string& transports, const std::string& host) {
   ucp_config_t* raw_config = nullptr;
   check_ucx("ucp_config_read", ucp_config_read(nullptr, nullptr, &raw_config));
   const std::unique_ptr<ucp_config_t, UcxDestroy<ucp_config_release>> config(raw_config);
   if (!transports.empty()) set(raw_config, "TLS", transports.c_str());
+  if (const std::string devices = devices_at(host); !devices.empty())
+    set(raw_config, "NET_DEVICES", devices.c_str());
   // Peers of one machine read each other's memory only where UCX may refuse it to one that is given up.
   set(raw_config, "MEMORY_INVALIDATE", "y");
+  // UCX 1.13 aborts the process if a peer's listener goes between a blocking connect and the first message.
+  set(raw_config, "TCP_CONN_NB", "y");
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
@@ -73,32 +106,13 @@ UcxWorker make_ucx_worker(ucp_context_h context) {
   return UcxWorker(worker);
 }
 
-SocketAddress::SocketAddress(const std::string& host, uint16_t port) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0)
-    throw Error(format("transfer: {} is not an IP address", printable(host)));
-  std::memcpy(&storage_, found->ai_addr, found->ai_addrlen);
-  size_ = found->ai_addrlen;
-  ::freeaddrinfo(found);
-}
-
-SocketAddress SocketAddress::parse(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  uint16_t port = 0;
-  const char* end = text.data() + text.size();
-  if (colon == std::string::npos || std::from_chars(text.data() + colon + 1, end, port).ptr != end ||
-      port == 0)
-    throw Error(format("transfer address {}: expected IP:PORT", printable(text)));
-  return SocketAddress(text.substr(0, colon), port);
-}
-
-uint16_t port_of(const sockaddr_storage& address) {
-  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
-                                             : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+std::string address_of(ucp_worker_h worker) {
+  ucp_address_t* address = nullptr;
+  size_t bytes = 0;
+  check_ucx("ucp_worker_get_address", ucp_worker_get_address(worker, &address, &bytes));
+  std::string text(reinterpret_cast<const char*>(address), bytes);
+  ucp_worker_release_address(worker, address);
+  return text;
 }
 
 }  // namespace cheetah::cluster::transfer

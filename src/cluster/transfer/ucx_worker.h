@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // UCX's objects with their lifetimes, and its status codes as Errors.
-#include <sys/socket.h>
 #include <ucp/api/ucp.h>
 
 #include <cstdint>
@@ -24,22 +24,11 @@ struct UcxDestroy {
 using UcxContext = std::unique_ptr<ucp_context, UcxDestroy<ucp_cleanup>>;
 using UcxWorker = std::unique_ptr<ucp_worker, UcxDestroy<ucp_worker_destroy>>;
 
-// `transports` as in UCX_TLS; empty: what UCX finds, best first.
-UcxContext make_ucx_context(const std::string& transports);
+// `transports` as in UCX_TLS; empty: what UCX finds, best first. Of the network interfaces UCX uses only that which
+// has the address `host`, and those without addresses (shared memory, RDMA); all of them for "0.0.0.0" and "::".
+UcxContext make_ucx_context(const std::string& transports, const std::string& host);
 UcxWorker make_ucx_worker(ucp_context_h context);
 
-// Where a worker listens or connects to: "127.0.0.1:4711".
-class SocketAddress {
- public:
-  SocketAddress(const std::string& host, uint16_t port);  // throws Error
-  static SocketAddress parse(const std::string& text);    // throws Error
-  ucs_sock_addr_t raw() const { return {reinterpret_cast<const sockaddr*>(&storage_), size_}; }
-
- private:
-  sockaddr_storage storage_{};
-  socklen_t size_ = 0;
-};
-
-uint16_t port_of(const sockaddr_storage& address);
+std::string address_of(ucp_worker_h worker);
 
 }  // namespace cheetah::cluster::transfer

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/transfer/unix_socket.h"
 
 #include <sys/socket.h>
@@ -10,13 +11,13 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "cluster/transfer/handshake.h"
+#include "cluster/net/crypto.h"
 
 namespace cheetah::cluster::transfer {
 namespace {
 
-OwnedFd new_socket() {
-  OwnedFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+UniqueFd new_socket() {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) throw_system_error("socket");
   return fd;
 }
@@ -30,7 +31,7 @@ Address abstract_address(const std::string& name) {
   address.raw.sun_family = AF_UNIX;
   if (name.empty() || name.size() + 1 > sizeof address.raw.sun_path)
     throw Error(format("transfer peer: its address has {} characters, expected 1 to {}", name.size(),
-                       sizeof address.raw.sun_path - 1));
+        sizeof address.raw.sun_path - 1));
   std::memcpy(address.raw.sun_path + 1, name.data(), name.size());  // the zero before it: abstract
   address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return address;
@@ -46,8 +47,8 @@ UnixListener::UnixListener()
   if (::listen(fd_.get(), 64) != 0) throw_system_error("listen");
 }
 
-OwnedFd UnixListener::accept() const {
-  OwnedFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+UniqueFd UnixListener::accept() const {
+  UniqueFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!fd) return {};
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -56,8 +57,8 @@ OwnedFd UnixListener::accept() const {
   return fd;
 }
 
-OwnedFd connect_unix(const std::string& name) {
-  OwnedFd fd = new_socket();
+UniqueFd connect_unix(const std::string& name) {
+  UniqueFd fd = new_socket();
   const Address address = abstract_address(name);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.raw), address.size) != 0)
     throw Error(format("transfer peer: cannot be reached on this machine: {}", std::strerror(errno)));
@@ -120,7 +121,7 @@ UnixLink::Status UnixLink::receive(Received& out) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     int fd = -1;
     std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
-    out.attached = OwnedFd(fd);
+    out.attached = UniqueFd(fd);
   }
   if (size <= 0 || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) return Status::kEnd;
   out.bytes.assign(buffer.data(), static_cast<size_t>(size));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Messages and file descriptors between processes of one machine.
 #include <deque>
@@ -9,26 +10,26 @@
 
 namespace cheetah::cluster::transfer {
 
-// Listens under a name nobody guesses, in the abstract namespace: nothing is left behind in the file system.
+// Listens under a name that cannot be guessed, in the abstract namespace: nothing is left behind in the file system.
 class UnixListener {
  public:
   UnixListener();
   int fd() const { return fd_.get(); }
   const std::string& name() const { return name_; }
   // A connection of a process of the same user, or nothing.
-  OwnedFd accept() const;
+  UniqueFd accept() const;
 
  private:
-  OwnedFd fd_;
+  UniqueFd fd_;
   std::string name_;
 };
 
-OwnedFd connect_unix(const std::string& name);  // throws Error
+UniqueFd connect_unix(const std::string& name);  // throws Error
 
 // One end of a connection that keeps message boundaries. Never blocks.
 class UnixLink {
  public:
-  explicit UnixLink(OwnedFd fd) : fd_(std::move(fd)) {}
+  explicit UnixLink(UniqueFd fd) : fd_(std::move(fd)) {}
   int fd() const { return fd_.get(); }
   bool wants_to_write() const { return !unsent_.empty(); }
 
@@ -38,7 +39,7 @@ class UnixLink {
 
   struct Received {
     std::string bytes;
-    OwnedFd attached;
+    UniqueFd attached;
   };
   enum class Status : uint8_t { kMessage, kNothing, kEnd };
   Status receive(Received& out);
@@ -49,7 +50,7 @@ class UnixLink {
     int attached;
   };
   bool try_send(const Unsent& message) const;
-  OwnedFd fd_;
+  UniqueFd fd_;
   std::deque<Unsent> unsent_;
   bool shut_ = false;
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // This build has no UCX.
 #include "base/error.h"
 #include "cluster/transfer/transport.h"

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// The two ends of the wire. fields.h names the fields of each struct once; a Writer appends them and a Reader
+// The two ends of the wire. message_fields.h names the fields of each struct once; a Writer appends them and a Reader
 // takes them off again.
 #include <algorithm>
 #include <array>
@@ -27,7 +28,7 @@ inline constexpr size_t kMaxListItems = size_t{4} << 20;
 inline constexpr std::chrono::microseconds kMaxSpan = std::chrono::hours(24 * 365);
 
 template <class M, class T>
-concept Like = std::same_as<std::remove_cvref_t<M>, T>;
+concept MaybeConst = std::same_as<std::remove_cvref_t<M>, T>;
 
 class Writer {
  public:

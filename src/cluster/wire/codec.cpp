@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/wire/codec.h"
 
 #include <array>
@@ -16,9 +17,26 @@ constexpr uint8_t kDescriptorType = 0xf0;
 constexpr uint8_t kJobType = 0xf1;
 
 constexpr std::array<std::string_view, std::variant_size_v<Message>> kNames = {
-    "Hello",         "Heartbeat",     "Generate",   "Tokens",   "GaveUp",      "Cancel",      "Pause",
-    "Probe",         "ProbeAnswer",   "PrefillJob", "Claimed",  "ClaimAnswer", "SlabPosted",  "PrefillDone",
-    "PrefillFailed", "WritesStopped", "Drain",      "FlipRole", "KvEvents",    "PrefillNews",
+    "Hello",
+    "Heartbeat",
+    "Generate",
+    "Tokens",
+    "GaveUp",
+    "Cancel",
+    "Pause",
+    "Probe",
+    "ProbeAnswer",
+    "PrefillJob",
+    "Claimed",
+    "ClaimAnswer",
+    "SlabPosted",
+    "PrefillDone",
+    "PrefillFailed",
+    "WritesStopped",
+    "Drain",
+    "FlipRole",
+    "KvEvents",
+    "PrefillNews",
 };
 
 void write_header(Writer& writer, uint8_t type) {

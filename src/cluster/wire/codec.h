@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Messages as bytes: magic, version, type, then the fields in order, integers little-endian and of fixed
 // width, strings and lists behind their count. A count is checked against the bytes left and against a limit
@@ -10,7 +11,7 @@
 namespace cheetah::cluster {
 
 inline constexpr uint32_t kWireMagic = 0x31544843;  // "CHT1"
-inline constexpr uint16_t kWireVersion = 3;
+inline constexpr uint16_t kWireVersion = 4;
 
 std::string encode(const Message& message);
 Message decode(std::string_view bytes);  // throws Error: not ours, another version, cut short, out of range

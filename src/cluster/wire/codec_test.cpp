@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/wire/codec.h"
 
 #include <gtest/gtest.h>
@@ -15,12 +16,12 @@ constexpr size_t kTypes = std::variant_size_v<Message>;
 
 Generate full_generate() {
   Generate generate{.key = {RequestUid{7}, Attempt{2}},
-                    .grammar = {"json_schema", "{}"},
-                    .resume = {{.tokens = {5, 6}, .finished = true}, {.tokens = {7}, .finished = false}},
-                    .prefill = PrefillPlace::kElsewhere,
-                    .prefill_hint = WorkerId{9},
-                    .time_left = Microseconds(1500),
-                    .trace = "00-ab-cd-01"};
+      .grammar = {"json_schema", "{}"},
+      .resume = {{.tokens = {5, 6}, .finished = true}, {.tokens = {7}, .finished = false}},
+      .prefill = PrefillPlace::kElsewhere,
+      .prefill_hint = WorkerId{9},
+      .time_left = Microseconds(1500),
+      .trace = "00-ab-cd-01"};
   GenerationRequest& request = generate.request;
   request.prompt = {1, 2, 3};
   request.max_tokens = 40;
@@ -28,12 +29,12 @@ Generate full_generate() {
   request.n = 2;
   request.best_of = 3;
   request.sampling = {.temperature = 0.5f,
-                      .top_k = 4,
-                      .top_p = 0.9f,
-                      .min_p = 0.1f,
-                      .repetition_penalty = 1.1f,
-                      .frequency_penalty = 0.2f,
-                      .presence_penalty = 0.3f};
+      .top_k = 4,
+      .top_p = 0.9f,
+      .min_p = 0.1f,
+      .repetition_penalty = 1.1f,
+      .frequency_penalty = 0.2f,
+      .presence_penalty = 0.3f};
   request.typical_p = 0.8f;
   request.logit_bias = {{4, -1.5f}};
   request.allowed_ids = {1, 4};
@@ -64,17 +65,17 @@ TEST(Wire, AGenerateCrossesWithEveryField) {
   const GenerationRequest &a = got.request, &b = sent.request;
   EXPECT_EQ(a.prompt, b.prompt);
   EXPECT_EQ(std::tie(a.max_tokens, a.min_tokens, a.n, a.best_of),
-            std::tie(b.max_tokens, b.min_tokens, b.n, b.best_of));
+      std::tie(b.max_tokens, b.min_tokens, b.n, b.best_of));
   const SamplingParams &s = a.sampling, &t = b.sampling;
   EXPECT_EQ(std::tie(s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty),
-            std::tie(t.temperature, t.top_k, t.top_p, t.min_p, t.repetition_penalty, t.frequency_penalty));
+      std::tie(t.temperature, t.top_k, t.top_p, t.min_p, t.repetition_penalty, t.frequency_penalty));
   EXPECT_EQ(s.presence_penalty, t.presence_penalty);
   EXPECT_EQ(std::tie(a.typical_p, a.logit_bias, a.allowed_ids, a.seed, a.top_logprobs, a.prompt_logprobs),
-            std::tie(b.typical_p, b.logit_bias, b.allowed_ids, b.seed, b.top_logprobs, b.prompt_logprobs));
+      std::tie(b.typical_p, b.logit_bias, b.allowed_ids, b.seed, b.top_logprobs, b.prompt_logprobs));
   EXPECT_EQ(std::tie(a.stop, a.stop_ids, a.ignore_eos, a.include_stop_in_text, a.skip_special),
-            std::tie(b.stop, b.stop_ids, b.ignore_eos, b.include_stop_in_text, b.skip_special));
+      std::tie(b.stop, b.stop_ids, b.ignore_eos, b.include_stop_in_text, b.skip_special));
   EXPECT_EQ(std::tie(a.pooling, a.normalize, a.priority, a.cache_salt),
-            std::tie(b.pooling, b.normalize, b.priority, b.cache_salt));
+      std::tie(b.pooling, b.normalize, b.priority, b.cache_salt));
 }
 
 TEST(Wire, AnEventCrossesWithItsTimesAsOffsets) {
@@ -94,23 +95,23 @@ TEST(Wire, AnEventCrossesWithItsTimesAsOffsets) {
   event.embedding = {0.5f, -1.f};
   event.prompt_logprobs = {{.id = 2, .logprob = -3.f, .top = {}}};
   sent.waterfall = {.queued = Microseconds(1),
-                    .prefill = Microseconds(2),
-                    .transfer = Microseconds(3),
-                    .decode = Microseconds(4),
-                    .remote_tokens = 5,
-                    .prefill_worker = WorkerId{6}};
+      .prefill = Microseconds(2),
+      .transfer = Microseconds(3),
+      .decode = Microseconds(4),
+      .remote_tokens = 5,
+      .prefill_worker = WorkerId{6}};
 
   const auto got = std::get<Tokens>(decode(encode(sent)));
   EXPECT_EQ(std::tie(got.key, got.sequence, got.first_index, got.waterfall),
-            std::tie(sent.key, sent.sequence, sent.first_index, sent.waterfall));
+      std::tie(sent.key, sent.sequence, sent.first_index, sent.waterfall));
   const GenerationEvent& there = got.event;
   EXPECT_EQ(there.choice, 1);
   ASSERT_EQ(there.tokens.size(), 1u);
   EXPECT_EQ(there.tokens[0].top[1].id, 9);
   EXPECT_EQ(std::tie(there.text, there.finish, there.stop_string, there.error, there.error_kind, there.done),
-            std::tie(event.text, event.finish, event.stop_string, event.error, event.error_kind, event.done));
+      std::tie(event.text, event.finish, event.stop_string, event.error, event.error_kind, event.done));
   EXPECT_EQ(std::tie(there.prompt_tokens, there.cached_tokens, there.completion_tokens, there.embedding),
-            std::tie(event.prompt_tokens, event.cached_tokens, event.completion_tokens, event.embedding));
+      std::tie(event.prompt_tokens, event.cached_tokens, event.completion_tokens, event.embedding));
   EXPECT_EQ(there.prompt_logprobs.size(), 1u);
   EXPECT_EQ(there.times.first_token - there.times.arrived, std::chrono::milliseconds(20));
   EXPECT_EQ(there.times.scheduled, there.times.arrived);  // before it: did not happen
@@ -122,17 +123,17 @@ TEST(Wire, ADescriptorCrossesWithEveryField) {
   sent.epoch = 4, sent.host = "h", sent.port = 99, sent.transfer = "ucx";
   sent.max_sequences = 8, sent.num_pages = 9, sent.max_context = 10;
   sent.kv = {.model = "m",
-             .dtype = "f16",
-             .order = "cpu",
-             .page_tokens = 16,
-             .num_layers = 2,
-             .num_kv_heads = 3,
-             .key_dim = 4,
-             .value_dim = 5,
-             .tp_rank = 1,
-             .tp_size = 2,
-             .windows = {0, 128},
-             .page_bytes = 4096};
+      .dtype = "f16",
+      .order = "cpu",
+      .page_tokens = 16,
+      .num_layers = 2,
+      .num_kv_heads = 3,
+      .key_dim = 4,
+      .value_dim = 5,
+      .tp_rank = 1,
+      .tp_size = 2,
+      .windows = {0, 128},
+      .page_bytes = 4096};
   EXPECT_EQ(decode_descriptor(encode_descriptor(sent)), sent);
   EXPECT_EQ(std::get<Hello>(decode(encode(Hello{sent}))).descriptor, sent);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What the processes of a cluster say to each other: plain structs, one variant. codec.h makes bytes of them.
 //
@@ -61,7 +62,7 @@ struct Generate {
   GrammarSource grammar{};
   std::vector<ResumedChoice> resume{};  // empty: from the start; else one for each choice
   PrefillPlace prefill = PrefillPlace::kHere;
-  WorkerId prefill_hint{};  // 0: whoever pulls the job first
+  WorkerId prefill_hint{};  // 0: the first to pull the job
   std::optional<Microseconds> time_left{};
   std::string trace{};  // W3C traceparent of the request's span; may be empty
 };
@@ -117,7 +118,7 @@ struct GaveUp {
   std::string why{};
 };
 
-// Router to decode worker, decode worker to prefill worker: nobody waits for it any more.
+// Router to decode worker, decode worker to prefill worker: it is not waited for any more.
 struct Cancel {
   RequestKey key{};
 };
@@ -153,7 +154,7 @@ struct PrefillJob {
   std::string memory{};  // how to write there; opaque to all but transfer/
   KvDescriptor kv{};     // what shall arrive there
   int priority = 0;
-  Microseconds time_left{};  // from when the job is pushed; after that nobody waits for it
+  Microseconds time_left{};  // from when the job is pushed; after that it is not waited for
   std::string trace{};
 };
 
@@ -239,8 +240,8 @@ struct PrefillNews {
 
 // The order is the wire's: append only.
 using Message = std::variant<Hello, Heartbeat, Generate, Tokens, GaveUp, Cancel, Pause, Probe, ProbeAnswer,
-                             PrefillJob, Claimed, ClaimAnswer, SlabPosted, PrefillDone, PrefillFailed,
-                             WritesStopped, Drain, FlipRole, KvEvents, PrefillNews>;
+    PrefillJob, Claimed, ClaimAnswer, SlabPosted, PrefillDone, PrefillFailed, WritesStopped, Drain, FlipRole,
+    KvEvents, PrefillNews>;
 
 std::string_view message_name(const Message& message);
 

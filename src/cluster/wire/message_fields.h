@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The fields of each message, in the order of the wire.
 #include "cluster/wire/archive.h"
@@ -8,13 +9,13 @@ namespace cheetah::cluster {
 
 inline constexpr size_t kMaxSlabTimes = 1 << 16;
 
-template <class A, Like<RequestKey> M>
+template <class A, MaybeConst<RequestKey> M>
 void fields(A& a, M& m) {
   a.number(m.uid);
   a.number(m.attempt);
 }
 
-template <class A, Like<KvDescriptor> M>
+template <class A, MaybeConst<KvDescriptor> M>
 void fields(A& a, M& m) {
   a.text(m.model);
   a.text(m.dtype);
@@ -30,7 +31,7 @@ void fields(A& a, M& m) {
   a.between(m.page_bytes, int64_t{0}, kMaxCount);
 }
 
-template <class A, Like<WorkerDescriptor> M>
+template <class A, MaybeConst<WorkerDescriptor> M>
 void fields(A& a, M& m) {
   a.number(m.id);
   a.text(m.name);
@@ -48,10 +49,10 @@ void fields(A& a, M& m) {
   a.between(m.max_context, int64_t{0}, kMaxCount);
 }
 
-template <class A, Like<WorkerLoad> M>
+template <class A, MaybeConst<WorkerLoad> M>
 void fields(A& a, M& m) {
   for (auto* count :
-       {&m.running, &m.waiting, &m.prefill_tokens, &m.decode_tokens, &m.pages_total, &m.pages_free})
+      {&m.running, &m.waiting, &m.prefill_tokens, &m.decode_tokens, &m.pages_total, &m.pages_free})
     a.between(*count, int64_t{0}, kMaxCount);
   a.finite(m.prefill_us_per_token);
   a.finite(m.decode_step_us);
@@ -59,7 +60,7 @@ void fields(A& a, M& m) {
   a.finite(m.transfer_bytes_per_s);
 }
 
-template <class A, Like<SlabTimes> M>
+template <class A, MaybeConst<SlabTimes> M>
 void fields(A& a, M& m) {
   a.between(m.first_token, int64_t{0}, kMaxCount);
   a.between(m.num_tokens, int64_t{0}, kMaxCount);
@@ -68,7 +69,7 @@ void fields(A& a, M& m) {
   a.span(m.imported);
 }
 
-template <class A, Like<Waterfall> M>
+template <class A, MaybeConst<Waterfall> M>
 void fields(A& a, M& m) {
   a.span(m.queued);
   a.span(m.prefill);
@@ -82,12 +83,12 @@ void fields(A& a, M& m) {
   a.text(m.fallback);
 }
 
-template <class A, Like<Hello> M>
+template <class A, MaybeConst<Hello> M>
 void fields(A& a, M& m) {
   fields(a, m.descriptor);
 }
 
-template <class A, Like<Heartbeat> M>
+template <class A, MaybeConst<Heartbeat> M>
 void fields(A& a, M& m) {
   a.choice(m.role, Role::kBoth);
   a.choice(m.state, WorkerState::kDraining);
@@ -95,7 +96,7 @@ void fields(A& a, M& m) {
   fields(a, m.load);
 }
 
-template <class A, Like<Generate> M>
+template <class A, MaybeConst<Generate> M>
 void fields(A& a, M& m) {
   fields(a, m.key);
   fields(a, m.request);
@@ -107,7 +108,7 @@ void fields(A& a, M& m) {
   a.text(m.trace);
 }
 
-template <class A, Like<Tokens> M>
+template <class A, MaybeConst<Tokens> M>
 void fields(A& a, M& m) {
   fields(a, m.key);
   a.number(m.sequence);
@@ -116,7 +117,7 @@ void fields(A& a, M& m) {
   fields(a, m.waterfall);
 }
 
-template <class A, Like<GaveUp> M>
+template <class A, MaybeConst<GaveUp> M>
 void fields(A& a, M& m) {
   fields(a, m.key);
   a.choice(m.reason, GiveUpReason::kNotMyRole);
@@ -124,22 +125,22 @@ void fields(A& a, M& m) {
 }
 
 template <class A, class M>
-requires Like<M, Cancel> || Like<M, Probe> || Like<M, WritesStopped>
+requires MaybeConst<M, Cancel> || MaybeConst<M, Probe> || MaybeConst<M, WritesStopped>
 void fields(A& a, M& m) { fields(a, m.key); }
 
-template <class A, Like<Pause> M>
+template <class A, MaybeConst<Pause> M>
 void fields(A& a, M& m) {
   fields(a, m.key);
   a.number(m.paused);
 }
 
-template <class A, Like<ProbeAnswer> M>
+template <class A, MaybeConst<ProbeAnswer> M>
 void fields(A& a, M& m) {
   fields(a, m.key);
   a.number(m.next_sequence);
 }
 
-template <class A, Like<PrefillJob> M>
+template <class A, MaybeConst<PrefillJob> M>
 void fields(A& a, M& m) {
   fields(a, m.key);
   a.number(m.reply_to);
@@ -156,28 +157,28 @@ void fields(A& a, M& m) {
   a.text(m.trace);
 }
 
-template <class A, Like<Claimed> M>
+template <class A, MaybeConst<Claimed> M>
 void fields(A& a, M& m) {
   fields(a, m.key);
   a.number(m.reservation);
   a.between(m.end_token, int64_t{0}, kMaxCount);
 }
 
-template <class A, Like<ClaimAnswer> M>
+template <class A, MaybeConst<ClaimAnswer> M>
 void fields(A& a, M& m) {
   fields(a, m.key);
   a.number(m.reservation);
   a.number(m.accepted);
 }
 
-template <class A, Like<PrefillNews> M>
+template <class A, MaybeConst<PrefillNews> M>
 void fields(A& a, M& m) {
   fields(a, m.key);
   a.number(m.reservation);
   a.between(m.tokens_ready, int64_t{0}, kMaxCount);
 }
 
-template <class A, Like<SlabPosted> M>
+template <class A, MaybeConst<SlabPosted> M>
 void fields(A& a, M& m) {
   fields(a, m.key);
   a.number(m.reservation);
@@ -188,7 +189,7 @@ void fields(A& a, M& m) {
   a.span(m.spent);
 }
 
-template <class A, Like<PrefillDone> M>
+template <class A, MaybeConst<PrefillDone> M>
 void fields(A& a, M& m) {
   fields(a, m.key);
   a.number(m.reservation);
@@ -200,25 +201,25 @@ void fields(A& a, M& m) {
   a.number(m.slabs_hidden);
 }
 
-template <class A, Like<PrefillFailed> M>
+template <class A, MaybeConst<PrefillFailed> M>
 void fields(A& a, M& m) {
   fields(a, m.key);
   a.number(m.reservation);
   a.text(m.why);
 }
 
-template <class A, Like<Drain> M>
+template <class A, MaybeConst<Drain> M>
 void fields(A& a, M& m) {
   a.span(m.limit);
 }
 
-template <class A, Like<FlipRole> M>
+template <class A, MaybeConst<FlipRole> M>
 void fields(A& a, M& m) {
   a.choice(m.role, Role::kBoth);
   a.number(m.epoch);
 }
 
-template <class A, Like<KvEvents> M>
+template <class A, MaybeConst<KvEvents> M>
 void fields(A& a, M& m) {
   a.number(m.worker);
   a.number(m.first_number);

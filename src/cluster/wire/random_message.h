@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Messages for tests: the same list of fields that the wire uses, filled by chance.
 #include <utility>

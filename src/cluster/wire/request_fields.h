@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The fields of what enters and leaves an engine.
 #include "cluster/wire/archive.h"
@@ -14,7 +15,7 @@ void token_ids(A& a, M& ids) {
   a.list(ids, kMaxListItems, 4, [&](auto& id) { a.number(id); });
 }
 
-template <class A, Like<SamplingParams> M>
+template <class A, MaybeConst<SamplingParams> M>
 void fields(A& a, M& m) {
   a.finite(m.temperature);
   a.number(m.top_k);
@@ -26,7 +27,7 @@ void fields(A& a, M& m) {
 }
 
 // Not `id`, which each engine gives, nor `deadline` and `grammar`, which Generate carries in another form.
-template <class A, Like<GenerationRequest> M>
+template <class A, MaybeConst<GenerationRequest> M>
 void fields(A& a, M& m) {
   token_ids(a, m.prompt);
   a.between(m.max_tokens, int64_t{0}, kMaxCount);
@@ -42,7 +43,7 @@ void fields(A& a, M& m) {
   });
   token_ids(a, m.allowed_ids);
   a.number(m.seed);
-  a.between(m.top_logprobs, -1, 1024);
+  maybe(a, m.top_logprobs, [&](auto& top) { a.between(top, 0, 1024); });
   a.number(m.prompt_logprobs);
   a.list(m.stop, kMaxStops, 4, [&](auto& stop) { a.text(stop); });
   token_ids(a, m.stop_ids);
@@ -55,7 +56,7 @@ void fields(A& a, M& m) {
   a.text(m.cache_salt);
 }
 
-template <class A, Like<GeneratedToken> M>
+template <class A, MaybeConst<GeneratedToken> M>
 void fields(A& a, M& m) {
   a.number(m.id);
   a.number(m.logprob);
@@ -66,7 +67,7 @@ void fields(A& a, M& m) {
 }
 
 // As offsets from `arrived`; what did not happen is 0.
-template <class A, Like<RequestTimes> M>
+template <class A, MaybeConst<RequestTimes> M>
 void fields(A& a, M& m) {
   auto offset = [&](auto& time) {
     using std::chrono::duration_cast;
@@ -81,7 +82,7 @@ void fields(A& a, M& m) {
   offset(m.finished);
 }
 
-template <class A, Like<GenerationEvent> M>
+template <class A, MaybeConst<GenerationEvent> M>
 void fields(A& a, M& m) {
   a.between(m.choice, 0, kMaxChoices - 1);
   a.list(m.tokens, kMaxListItems, 12, [&](auto& token) { fields(a, token); });
@@ -99,13 +100,13 @@ void fields(A& a, M& m) {
   a.list(m.prompt_logprobs, kMaxListItems, 12, [&](auto& token) { fields(a, token); });
 }
 
-template <class A, Like<ResumedChoice> M>
+template <class A, MaybeConst<ResumedChoice> M>
 void fields(A& a, M& m) {
   token_ids(a, m.tokens);
   a.number(m.finished);
 }
 
-template <class A, Like<GrammarSource> M>
+template <class A, MaybeConst<GrammarSource> M>
 void fields(A& a, M& m) {
   a.text(m.kind);
   a.text(m.text);

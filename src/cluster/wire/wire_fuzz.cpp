@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Any bytes are a message or an Error; what was decoded encodes to the same bytes again.
 #include <cstdint>
 #include <string_view>

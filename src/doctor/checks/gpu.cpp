@@ -1,84 +1,33 @@
+// SPDX-License-Identifier: MIT
 // GPU: the driver and each device.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <set>
 
 #include "base/format.h"
 #include "base/table.h"
 #include "doctor/check.h"
+#include "doctor/checks/every_gpu.h"
 
 namespace cheetah::doctor {
 namespace {
 
-constexpr double kLeastFreeShare = 0.05;
 constexpr double kLeastMargin = 5;  // degrees to the slow-down temperature
 
-// Calls `wrong` for each GPU: the text of what is wrong, "" when all is well, nullopt when it does not tell.
-template <class Wrong>
-Outcome every_gpu(const Facts& facts, const std::string& found, const std::string& otherwise, Wrong wrong) {
-  if (!facts.gpu.gpus) return without(facts.gpu.gpus);
-  if (facts.gpu.gpus->empty()) return not_applicable("the driver lists no GPU");
-  std::vector<Subject> subjects;
-  std::vector<Evidence> evidence;
-  int told = 0;
-  for (const Gpu& gpu : *facts.gpu.gpus) {
-    const std::optional<std::string> what = wrong(gpu);
-    if (!what) continue;
-    ++told;
-    if (!what->empty()) {
-      subjects.push_back({format("{}", gpu.index), *what});
-      evidence.push_back({format("{}#gpu.{}", gpu.source, gpu.index), *what});
-    }
-  }
-  if (told == 0) return not_applicable("the driver does not tell it for these GPUs");
-  Outcome outcome = bad_if_any(std::move(subjects), found, format("{} ({} GPUs)", otherwise, told));
-  if (evidence.empty()) evidence.push_back({facts.gpu.gpus.source(), format("{} GPUs", told)});
-  outcome.evidence = std::move(evidence);
-  return outcome;
-}
-
-using Wrong = std::optional<std::string>;
-
-Outcome device_files_open(const Facts& facts) {
-  if (facts.pci.gpus().empty() && facts.gpu.count() == 0) return not_applicable("there is no NVIDIA GPU");
-  return given(
-      [&](const Fields& nodes) {
-        std::vector<Subject> closed;
-        for (const char* needed : {"dev/nvidiactl", "dev/nvidia-uvm"})
-          if (nodes.find(needed) == nodes.end()) closed.push_back({needed, "missing"});
-        for (const auto& [path, access] : nodes)
-          if (starts_with(path, "dev/nvidia") && access != "rw" && !contains(path, "caps"))
-            closed.push_back({path, "not ours to open"});
-        return bad_if_any(std::move(closed), "device files are missing or closed to us",
-                          "every device file can be opened");
-      },
-      facts.gpu.device_nodes);
-}
-
-Outcome driver_sees_every_gpu(const Facts& facts) {
-  const size_t on_bus = facts.pci.gpus().size();
-  if (on_bus == 0) return not_applicable("there is no NVIDIA GPU on the PCI bus");
-  return given(
-      [&](const std::vector<std::string>& driven) {
-        return judge(driven.size() >= on_bus,
-                     format("{} GPUs on the bus, {} in the driver", on_bus, driven.size()));
-      },
-      facts.gpu.driver_gpus);
-}
-
 Outcome persistence_is_on(const Facts& facts) {
-  return every_gpu(facts, "the driver unloads these idle GPUs", "persistence is on",
-                   [](const Gpu& gpu) -> Wrong {
-                     const auto mode = gpu.number("persistence");
-                     if (!mode) return std::nullopt;
-                     return *mode != 0 ? "" : gpu.flag("mig.current") ? "off, with MIG on" : "off";
-                   });
+  return every_gpu(
+      facts, "the driver unloads these idle GPUs", "persistence is on", [](const Gpu& gpu) -> Wrong {
+        const auto mode = gpu.number("persistence");
+        if (!mode) return std::nullopt;
+        return *mode != 0 ? "" : gpu.flag("mig.current") ? "off, with MIG on" : "off";
+      });
 }
 
 Outcome ecc_is_on(const Facts& facts) {
   return every_gpu(facts, "memory errors go unnoticed", "ECC is on", [](const Gpu& gpu) -> Wrong {
     const auto current = gpu.number("ecc.current");
-    if (!current) return std::nullopt;
+    if (!current || is_for_the_desk(gpu)) return std::nullopt;
     const double pending = gpu.number("ecc.pending").value_or(*current);
     if (*current == 0) return pending != 0 ? "off until the next reset" : "off";
     return pending == 0 ? "on, off after the next reset" : "";
@@ -110,15 +59,18 @@ Outcome mig_fits_the_job(const Facts& facts) {
 Outcome driver_serves_cuda(const Facts& facts) {
   if (facts.gpu.count() == 0)
     return facts.gpu.gpus ? not_applicable("the driver lists no GPU") : without(facts.gpu.gpus);
+  if (facts.gpu.libraries)
+    for (const std::string& path : *facts.gpu.libraries)
+      if (contains(path, "cuda/compat/libcuda.so.")) return good("a compatibility library serves this CUDA");
   const auto runtime =
       facts.software.cuda_version ? facts.software.cuda_version : facts.gpu.library_version("libcudart.so.");
-  return given(
+  return when_known(
       [](const std::string& driver, const std::string& cuda) {
         const char* least = compare_versions(cuda, "13") >= 0   ? "580"
                             : compare_versions(cuda, "12") >= 0 ? "525"
                                                                 : "450";
         return judge(compare_versions(driver, least) >= 0,
-                     format("driver {} with CUDA {}, which needs {} or newer", driver, cuda, least));
+            format("driver {} with CUDA {}, which needs {} or newer", driver, cuda, least));
       },
       facts.gpu.driver, runtime);
 }
@@ -126,10 +78,11 @@ Outcome driver_serves_cuda(const Facts& facts) {
 Outcome module_matches_library(const Facts& facts) {
   if (facts.gpu.gpus.is_unreadable() && contains(facts.gpu.gpus.reason(), "versions differ"))
     return bad("the kernel module and the driver's libraries are of different versions");
-  return given(
+  return when_known(
       [&](const std::string& module, const std::string& library) {
-        return judge(module == library, format("kernel module {} ({}), library {}", module,
-                                               facts.gpu.module_license.value_or("?"), library));
+        const std::string found = format(
+            "kernel module {} ({}), library {}", module, facts.gpu.module_license.value_or("?"), library);
+        return module == library ? good(found) : bad("of different versions: " + found);
       },
       facts.gpu.module_version, facts.gpu.driver);
 }
@@ -142,7 +95,7 @@ bool runs_on(const DeviceCode& code, int arch) {
 Outcome code_fits_the_gpu(const Facts& facts) {
   const int arch = static_cast<int>(std::lround(facts.gpu.compute_capability() * 10));
   if (arch == 0) return not_applicable("no GPU tells its compute capability");
-  return given(
+  return when_known(
       [&](const std::vector<DeviceCode>& codes) {
         std::set<std::string> targets;
         bool native = false, any = false;
@@ -172,42 +125,42 @@ std::optional<uint64_t> throttle_bits(const Gpu& gpu) {
 
 Outcome clocks_are_free(const Facts& facts) {
   if (facts.intent.purpose == Purpose::kBench) return not_applicable("benchmarks hold the clocks on purpose");
-  return every_gpu(facts, "clocks are held down by a setting", "clocks are free",
-                   [&](const Gpu& gpu) -> Wrong {
-                     const auto bits = throttle_bits(gpu);
-                     if (!bits) return std::nullopt;
-                     const bool held = (*bits & kAppClocks) != 0;
-                     return held ? format("held at {:.0f} of {:.0f} MHz", gpu.number("clock.sm").value_or(0),
-                                          gpu.number("clock.sm.max").value_or(0))
-                                 : "";
-                   });
+  return every_gpu(
+      facts, "clocks are held down by a setting", "clocks are free", [&](const Gpu& gpu) -> Wrong {
+        const auto bits = throttle_bits(gpu);
+        // Before Ampere the maker's own default is such a setting.
+        if (!bits || gpu.number("cc").value_or(9) < 8) return std::nullopt;
+        const bool held = (*bits & kAppClocks) != 0;
+        return held ? format("held at {:.0f} of {:.0f} MHz", gpu.number("clock.sm").value_or(0),
+                          gpu.number("clock.sm.max").value_or(0))
+                    : "";
+      });
 }
 
 Outcome gpus_are_not_throttled(const Facts& facts) {
-  return every_gpu(facts, "GPUs run slower than they could", "no GPU is slowed down",
-                   [](const Gpu& gpu) -> Wrong {
-                     const auto bits = throttle_bits(gpu);
-                     if (!bits) return std::nullopt;
-                     if ((*bits & kHwThermal) != 0) return "too hot (hardware)";
-                     if ((*bits & kSwThermal) != 0) return "too hot";
-                     if ((*bits & kPowerBrake) != 0) return "power brake: the feed cannot carry the load";
-                     if ((*bits & kHwSlowdown) != 0) return "hardware slow-down";
-                     return "";
-                   });
+  return every_gpu(
+      facts, "GPUs run slower than they could", "no GPU is slowed down", [](const Gpu& gpu) -> Wrong {
+        const auto bits = throttle_bits(gpu);
+        if (!bits) return std::nullopt;
+        if ((*bits & kHwThermal) != 0) return "too hot (hardware)";
+        if ((*bits & kSwThermal) != 0) return "too hot";
+        if ((*bits & kPowerBrake) != 0) return "power brake: the feed cannot carry the load";
+        if ((*bits & kHwSlowdown) != 0) return "hardware slow-down";
+        return "";
+      });
 }
 
 Outcome power_limit_is_default(const Facts& facts) {
   return every_gpu(facts, "the power limit is below the card's own", "the power limit is the card's own",
-                   [](const Gpu& gpu) -> Wrong {
-                     const auto limit = gpu.number("power.limit"), own = gpu.number("power.default");
-                     if (!limit || !own) return std::nullopt;
-                     return *limit < *own * 0.98 ? format("{:.0f} of {:.0f} W", *limit, *own) : "";
-                   });
+      [](const Gpu& gpu) -> Wrong {
+        const auto limit = gpu.number("power.limit"), own = gpu.number("power.default");
+        if (!limit || !own) return std::nullopt;
+        return *limit < *own * 0.98 ? format("{:.0f} of {:.0f} W", *limit, *own) : "";
+      });
 }
 
 Outcome gpus_are_cool(const Facts& facts) {
-  return every_gpu(
-      facts, "GPUs are near the temperature that slows them down", "GPUs are cool enough",
+  return every_gpu(facts, "GPUs are near the temperature that slows them down", "GPUs are cool enough",
       [](const Gpu& gpu) -> Wrong {
         const auto now = gpu.number("temperature");
         const auto margin = gpu.number("temperature.margin"), slowdown = gpu.number("temperature.slowdown");
@@ -222,36 +175,33 @@ struct MemorySize {
   const char* name;
   double gib;
 };
-// Usable memory as the driver reports it, from data sheets and machines seen.
-constexpr MemorySize kMemorySizes[] = {
-    {"H200", 139.8},          {"H100 80GB", 79.6}, {"A100-SXM4-80GB", 79.2}, {"A100 80GB", 79.2},
-    {"A100-SXM4-40GB", 39.4}, {"B200", 178.4},     {"L40S", 44.4},           {"L4", 22.5}};
+// Usable memory as the driver reports it, from data sheets and machines seen; the longest name that fits counts.
+constexpr MemorySize kMemorySizes[] = {{"GH200 144G", 139.8}, {"GH200 480GB", 94.5}, {"GB200", 178.4},
+    {"GB300", 268}, {"B300", 268}, {"B200", 178.4}, {"H200", 139.8}, {"H100 NVL", 93}, {"H100 80GB", 79.6},
+    {"H100 PCIe", 79.6}, {"A100-SXM4-80GB", 79.2}, {"A100 80GB", 79.2}, {"A100-SXM4-40GB", 39.4},
+    {"A100-PCIE-40GB", 39.4}, {"L40S", 44.4}, {"L40", 44.4}, {"L4", 22}};
+
+// "H200" is part of "GH200 480GB" and not its name: a name begins and ends with its word.
+bool is_named(std::string_view model, std::string_view name) {
+  const size_t at = model.find(name);
+  if (at == std::string_view::npos) return false;
+  const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  const bool begins = at == 0 || !is_letter(model[at - 1]);
+  const size_t end = at + name.size();
+  return begins && (end == model.size() || !is_letter(model[end]));
+}
 
 Outcome memory_is_all_there(const Facts& facts) {
   return every_gpu(facts, "GPUs report less memory than their model has", "GPUs have all their memory",
-                   [](const Gpu& gpu) -> Wrong {
-                     const auto total = gpu.number("memory.total");
-                     if (!total || gpu.flag("mig.current")) return std::nullopt;
-                     for (const MemorySize& size : kMemorySizes)
-                       if (contains(gpu.name(), size.name))
-                         return *total / 1073741824 < size.gib * 0.97
-                                    ? format("{} of {:.0f} GiB", human_bytes(*total), size.gib)
-                                    : "";
-                     return std::nullopt;
-                   });
-}
-
-Outcome gpus_are_ours(const Facts& facts) {
-  return every_gpu(
-      facts, "others use these GPUs", "no stranger is on the GPUs", [&](const Gpu& gpu) -> Wrong {
-        const auto used = gpu.number("memory.used"), total = gpu.number("memory.total");
-        if (!gpu.text("processes") || !facts.job) return std::nullopt;
-        for (const GpuProcess& process : gpu.processes())
-          if (format("{}", process.pid) != facts.intent.pid)
-            return format("process {} holds {}", process.pid,
-                          human_bytes(static_cast<double>(process.bytes)));
-        return used && total && *used > *total * (1 - kLeastFreeShare) ? "less than 5 % of its memory is free"
-                                                                       : "";
+      [](const Gpu& gpu) -> Wrong {
+        const auto total = gpu.number("memory.total");
+        if (!total || gpu.flag("mig.current")) return std::nullopt;
+        for (const MemorySize& size : kMemorySizes)
+          if (is_named(gpu.name(), size.name))
+            return *total / 1073741824 < size.gib * 0.97
+                       ? format("{} of {:.0f} GiB", human_bytes(*total), size.gib)
+                       : "";
+        return std::nullopt;
       });
 }
 
@@ -259,8 +209,7 @@ Outcome gpus_are_alike(const Facts& facts) {
   if (facts.gpu.count() < 2)
     return facts.gpu.gpus ? not_applicable("there is one GPU") : without(facts.gpu.gpus);
   const Gpu& first = facts.gpu.gpus->front();
-  return every_gpu(
-      facts,
+  return every_gpu(facts,
       format("these differ from GPU 0 ({}, VBIOS {})", first.name(), first.text("vbios").value_or("?")),
       "all GPUs are alike", [&](const Gpu& gpu) -> Wrong {
         if (gpu.name() != first.name()) return gpu.name();
@@ -270,21 +219,10 @@ Outcome gpus_are_alike(const Facts& facts) {
       });
 }
 
-Outcome sharing_is_deliberate(const Facts& facts) {
-  return every_gpu(facts, "processes share a GPU by taking turns", "no GPU is shared by turns",
-                   [&](const Gpu& gpu) -> Wrong {
-                     if (!gpu.text("processes")) return std::nullopt;
-                     const auto processes = gpu.processes();
-                     const bool served = facts.host.runs("nvidia-cuda-mps") || gpu.flag("mig.current");
-                     return processes.size() > 1 && !served ? format("{} processes, no MPS", processes.size())
-                                                            : "";
-                   });
-}
-
 Outcome counters_are_open(const Facts& facts) {
   if (facts.host.is_root.value_or(false))
     return facts.has_gpu() ? good("root may use all GPU counters") : not_applicable("there is no GPU");
-  return given(
+  return when_known(
       [](const Fields& parameters) {
         const auto restricted = parameters.find("RmProfilingAdminOnly");
         if (restricted == parameters.end()) return unknown("the driver does not say who may profile");
@@ -299,7 +237,7 @@ Outcome gpu_is_fed(const Facts& facts) {
   return every_gpu(facts, "the job's GPUs wait", "the job's GPUs are busy", [&](const Gpu& gpu) -> Wrong {
     const auto use = gpu.number("utilization");
     const bool mine = facts.job->gpus && std::find(facts.job->gpus->begin(), facts.job->gpus->end(),
-                                                   gpu.index) != facts.job->gpus->end();
+                                             gpu.index) != facts.job->gpus->end();
     if (!use || !mine) return std::nullopt;
     return *use < 70 ? format("{:.0f} % busy", *use) : "";
   });
@@ -307,20 +245,20 @@ Outcome gpu_is_fed(const Facts& facts) {
 
 Outcome draw_is_below_limit(const Facts& facts) {
   return every_gpu(facts, "GPUs are held back by their power limit", "no GPU is at its power limit",
-                   [](const Gpu& gpu) -> Wrong {
-                     const auto bits = throttle_bits(gpu);
-                     const auto draw = gpu.number("power.draw"), limit = gpu.number("power.limit");
-                     if (!bits || !draw || !limit) return std::nullopt;
-                     return (*bits & kPowerCap) != 0 && *draw >= 0.97 * *limit
-                                ? format("{:.0f} of {:.0f} W", *draw, *limit)
-                                : "";
-                   });
+      [](const Gpu& gpu) -> Wrong {
+        const auto bits = throttle_bits(gpu);
+        const auto draw = gpu.number("power.draw"), limit = gpu.number("power.limit");
+        if (!bits || !draw || !limit) return std::nullopt;
+        return (*bits & kPowerCap) != 0 && *draw >= 0.97 * *limit
+                   ? format("{:.0f} of {:.0f} W", *draw, *limit)
+                   : "";
+      });
 }
 
 Outcome open_module_where_needed(const Facts& facts) {
   if (facts.gpu.compute_capability() < 10)
     return not_applicable("only Blackwell and later need the open kernel module");
-  return given(
+  return when_known(
       [](const std::string& license) {
         return judge(license == "open", format("the {} kernel module is loaded", license));
       },
@@ -328,94 +266,77 @@ Outcome open_module_where_needed(const Facts& facts) {
 }
 
 constexpr Check kChecks[] = {
-    {"GPU-01", Layer::kGpu, Level::kFail, 0.90, "GPU device files can be opened",
-     "Without nvidiactl, nvidia-uvm and the GPU's own file CUDA does not start.", "no GPU at all",
-     FixKind::kCommand, "nvidia-modprobe -u -c 0", "", "F09", device_files_open},
-    {"GPU-02", Layer::kGpu, Level::kFail, 0.20, "The driver holds every GPU of the bus",
-     "A GPU that the driver dropped is idle, and a job of N GPUs does not start.",
-     "one Nth of the node, or all of it", FixKind::kAdvice,
-     "look for Xid 79 in the kernel's log; reseat, reset or replace the card", "", "C02",
-     driver_sees_every_gpu},
     {"GPU-03", Layer::kGpu, Level::kWarn, 0.02, "The driver stays loaded",
-     "Without persistence the driver unloads with the last process and takes a second or more to return.",
-     "1-3 s at each start; lost clock and MIG settings", FixKind::kCommand, "nvidia-smi -i {it} -pm 1",
-     "nvidia-smi -i {it} -pm 0", "F09,F10", persistence_is_on},
+        "Without persistence the driver unloads with the last process and takes a second or more to return.",
+        "1-3 s at each start; lost clock and MIG settings", FixKind::kCommand, "run nvidia-persistenced", "",
+        "F09,F10", persistence_is_on},
     {"GPU-04", Layer::kGpu, Level::kFail, 0.10, "GPU memory is protected",
-     "Without ECC a flipped bit in a weight or KV page passes unseen.",
-     "wrong results; on HBM parts ECC costs no capacity", FixKind::kCommand, "nvidia-smi -i {it} -e 1",
-     "nvidia-smi -i {it} -e 0", "G06", ecc_is_on},
+        "Without ECC a flipped bit in a weight or KV page passes unseen.",
+        "wrong results; on HBM parts ECC costs no capacity", FixKind::kCommand,
+        "turn ECC on; it counts from the next reset", "", "G06", ecc_is_on},
     {"GPU-05", Layer::kGpu, Level::kFail, 0.55, "GPU memory has no errors",
-     "Uncorrected errors end the process that meets them; a pending row waits for a reset.", "lost jobs",
-     FixKind::kAdvice, "drain the node, reset GPU {it} (nvidia-smi -i {it} -r), replace it if errors return",
-     "", "G06,J10", ecc_counts_nothing},
+        "Uncorrected errors end the process that meets them; a pending row waits for a reset.", "lost jobs",
+        FixKind::kAdvice,
+        "drain the node, reset GPU {it} (nvidia-smi -i {it} -r), replace it if errors return", "", "G06,J10",
+        ecc_counts_nothing},
     {"GPU-06", Layer::kGpu, Level::kFail, 0.40, "MIG fits the job",
-     "Slices cannot talk over NVLink; a multi-GPU job on slices copies through the host.",
-     "several times slower collectives", FixKind::kCommand, "nvidia-smi -i {it} -mig 0",
-     "nvidia-smi -i {it} -mig 1", "G03,G04,F10", mig_fits_the_job},
+        "Slices cannot talk over NVLink; a multi-GPU job on slices copies through the host.",
+        "several times slower collectives", FixKind::kCommand, "turn MIG off when nobody uses its slices", "",
+        "G03,G04,F10", mig_fits_the_job},
     {"GPU-08", Layer::kGpu, Level::kFail, 0.80, "The driver serves this CUDA",
-     "A runtime newer than the driver fails to start (errors 803, 804) or needs the compatibility package.",
-     "the program does not start, or runs by fallback", FixKind::kAdvice,
-     "upgrade the driver, use an older CUDA image, or install cuda-compat", "", "F09", driver_serves_cuda},
+        "A runtime newer than the driver fails to start (errors 803, 804) or needs the compatibility package.",
+        "the program does not start, or runs by fallback", FixKind::kAdvice,
+        "upgrade the driver, use an older CUDA image, or install cuda-compat", "", "F09", driver_serves_cuda},
     {"GPU-09", Layer::kGpu, Level::kFail, 0.90, "Kernel module and libraries match",
-     "After a package upgrade without reload the old module meets new libraries: every CUDA call fails.",
-     "no GPU until the module is loaded again", FixKind::kAdvice,
-     "stop GPU users and reload the nvidia modules, or reboot", "", "F09", module_matches_library},
+        "After a package upgrade without reload the old module meets new libraries: every CUDA call fails.",
+        "no GPU until the module is loaded again", FixKind::kAdvice,
+        "stop GPU users and reload the nvidia modules, or reboot", "", "F09", module_matches_library},
     {"GPU-10", Layer::kGpu, Level::kWarn, 0.10, "The program holds code for this GPU",
-     "Machine code runs on its own generation alone; PTX is compiled at first start, which takes minutes and "
-     "misses tuned kernels.",
-     "slow starts, or 'no kernel image'", FixKind::kSetting,
-     "build with -gencode for this GPU's architecture (sm_90a for Hopper kernels)", "", "B06",
-     code_fits_the_gpu},
+        "Machine code runs on its own generation alone; PTX is compiled at first start, which takes minutes and "
+        "misses tuned kernels.",
+        "slow starts, or 'no kernel image'", FixKind::kSetting,
+        "build with -gencode for this GPU's architecture (sm_90a for Hopper kernels)", "", "B06",
+        code_fits_the_gpu},
     {"GPU-11", Layer::kGpu, Level::kWarn, 0.20, "Clocks are free in production",
-     "A lock left from benchmarking holds the GPU below its boost clock.",
-     "in proportion to the missing clock", FixKind::kCommand, "nvidia-smi -i {it} -rgc", "", "G05",
-     clocks_are_free},
+        "A lock left from benchmarking holds the GPU below its boost clock.",
+        "in proportion to the missing clock", FixKind::kCommand, "release the locked clocks", "", "G05",
+        clocks_are_free},
     {"GPU-12", Layer::kGpu, Level::kFail, 0.30, "GPUs are not slowed down",
-     "Heat and power brakes lower the clock; in a synchronous job one slow GPU slows all.",
-     "10-60 % of the whole job", FixKind::kFirmware,
-     "check cooling, air flow, inlet temperature and the power feeds of GPU {it}", "", "C08,R02,R08,R09",
-     gpus_are_not_throttled},
+        "Heat and power brakes lower the clock; in a synchronous job one slow GPU slows all.",
+        "10-60 % of the whole job", FixKind::kFirmware,
+        "check cooling, air flow, inlet temperature and the power feeds of GPU {it}", "", "C08,R02,R08,R09",
+        gpus_are_not_throttled},
     {"GPU-13", Layer::kGpu, Level::kWarn, 0.15, "The power limit is the card's own",
-     "A lower limit caps the clock of compute-bound kernels; memory-bound ones lose little.",
-     "10-30 % of matrix work at half the power", FixKind::kCommand,
-     "nvidia-smi -i {it} -pl $(nvidia-smi -i {it} --query-gpu=power.default_limit "
-     "--format=csv,noheader,nounits)",
-     "", "G05,R03,R08", power_limit_is_default},
+        "A lower limit caps the clock of compute-bound kernels; memory-bound ones lose little.",
+        "10-30 % of matrix work at half the power", FixKind::kCommand,
+        "set the card's own power limit, if the rack's power carries it", "", "G05,R03,R08",
+        power_limit_is_default},
     {"GPU-14", Layer::kGpu, Level::kWarn, 0.10, "GPUs are cool",
-     "At the slow-down temperature the clock drops at once.", "throttling soon", FixKind::kFirmware,
-     "check cooling; SXM boards have no fan of their own, the chassis owns it", "", "C08,R02,R07",
-     gpus_are_cool},
+        "At the slow-down temperature the clock drops at once.", "throttling soon", FixKind::kFirmware,
+        "check cooling; SXM boards have no fan of their own, the chassis owns it", "", "C08,R02,R07",
+        gpus_are_cool},
     {"GPU-17", Layer::kGpu, Level::kWarn, 0.05, "GPUs have all their memory",
-     "Missing memory means a wrong part, a reservation or retired rows.", "smaller batches and caches",
-     FixKind::kAdvice, "compare with nvidia-smi -q -d MEMORY,ROW_REMAPPER; ask the provider", "", "C02",
-     memory_is_all_there},
-    {"GPU-18", Layer::kGpu, Level::kWarn, 0.20, "The GPUs are ours alone",
-     "A second program takes memory, cache and time slices.", "up to half the GPU; out-of-memory errors",
-     FixKind::kAdvice, "move the other process away, or give it a MIG slice", "", "A09,M02,P09",
-     gpus_are_ours},
-    {"GPU-23", Layer::kGpu, Level::kInfo, 0.10, "A shared GPU is shared well",
-     "Processes without MPS take turns: while one runs, the others wait.",
-     "idle units while small kernels run alone", FixKind::kCommand, "nvidia-cuda-mps-control -d",
-     "echo quit | nvidia-cuda-mps-control", "G02", sharing_is_deliberate},
+        "Missing memory means a wrong part, a reservation or retired rows.", "smaller batches and caches",
+        FixKind::kAdvice, "compare with nvidia-smi -q -d MEMORY,ROW_REMAPPER; ask the provider", "", "C02",
+        memory_is_all_there},
     {"GPU-25", Layer::kGpu, Level::kWarn, 0.30, "The job keeps its GPUs busy",
-     "An idle GPU waits for data, the host or a peer.", "the idle share", FixKind::kAdvice,
-     "profile it: cheetah doctor profile on a trace names the wait", "", "A08", gpu_is_fed},
+        "An idle GPU waits for data, the host or a peer.", "the idle share", FixKind::kAdvice,
+        "profile it: cheetah doctor profile on a trace names the wait", "", "A08", gpu_is_fed},
     {"GPU-26", Layer::kGpu, Level::kWarn, 0.05, "All GPUs are alike",
-     "In a synchronous job the slowest part sets the pace.", "the difference, times all GPUs",
-     FixKind::kAdvice, "update the VBIOS, or keep unlike cards in separate jobs", "", "F09,F13",
-     gpus_are_alike},
+        "In a synchronous job the slowest part sets the pace.", "the difference, times all GPUs",
+        FixKind::kAdvice, "update the VBIOS, or keep unlike cards in separate jobs", "", "F09,F13",
+        gpus_are_alike},
     {"GPU-27", Layer::kGpu, Level::kInfo, 0, "GPU counters may be read",
-     "Nsight Compute and CUPTI need them; without, a profile has times but no causes.", "blind profiling",
-     FixKind::kCommand,
-     "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > /etc/modprobe.d/nvidia-profiling.conf",
-     "rm /etc/modprobe.d/nvidia-profiling.conf", "J01", counters_are_open},
+        "Nsight Compute and CUPTI need them; without, a profile has times but no causes.", "blind profiling",
+        FixKind::kCommand, "set NVreg_RestrictProfilingToAdminUsers=0 for the driver's module", "", "J01",
+        counters_are_open},
     {"GPU-31", Layer::kGpu, Level::kInfo, 0.03, "GPUs have power to spare",
-     "At the limit the clock follows the power. Normal for dense matrix work at full load.",
-     "a few percent of clock", FixKind::kAdvice, "nothing, unless it coincides with a lowered limit (GPU-13)",
-     "", "R04,R08", draw_is_below_limit},
+        "At the limit the clock follows the power. Normal for dense matrix work at full load.",
+        "a few percent of clock", FixKind::kAdvice,
+        "nothing, unless it coincides with a lowered limit (GPU-13)", "", "R04,R08", draw_is_below_limit},
     {"GPU-32", Layer::kGpu, Level::kFail, 0.90, "Blackwell runs the open kernel module",
-     "The closed module does not drive Blackwell GPUs.", "no GPU", FixKind::kAdvice,
-     "install the open kernel module of the driver", "", "F09", open_module_where_needed},
+        "The closed module does not drive Blackwell GPUs.", "no GPU", FixKind::kAdvice,
+        "install the open kernel module of the driver", "", "F09", open_module_where_needed},
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // JOB: one running process, named with --pid.
 #include <algorithm>
 #include <cmath>
@@ -29,7 +30,7 @@ int gpu_node(const Facts& facts) {
 
 Outcome job_is_not_swapped(const Facts& facts) {
   if (!facts.job) return no_job();
-  return given(
+  return when_known(
       [](double kb) {
         return judge(kb == 0, format("{} of the job are swapped out", human_bytes(kb * 1024)));
       },
@@ -38,7 +39,7 @@ Outcome job_is_not_swapped(const Facts& facts) {
 
 Outcome job_may_lock(const Facts& facts) {
   if (!facts.job) return no_job();
-  return given(
+  return when_known(
       [&](double bytes) {
         if (std::isinf(bytes)) return good("the job may lock all memory");
         return facts.network.has_rdma()
@@ -53,11 +54,11 @@ Outcome job_runs_near_its_gpu(const Facts& facts) {
   if (facts.cpu.num_nodes_with_cpus() < 2) return not_applicable("there is one NUMA node");
   const int node = gpu_node(facts);
   if (node < 0) return not_applicable("the job's GPUs are on several nodes, or unknown");
-  return given(
+  return when_known(
       [&](const std::vector<int>& cpus) {
         if (!is_subset(cpus, facts.cpu.cpus_of(node)))
           return bad(format("the job may run on CPUs {}, its GPU is on node {}", to_list(cpus), node),
-                     {{facts.intent.pid, to_list(cpus)}});
+              {{facts.intent.pid, to_list(cpus)}});
         return judge(cpus.size() >= kLeastCpus, format("the job has {} CPUs of its GPU's node", cpus.size()));
       },
       facts.job->cpus);
@@ -66,7 +67,7 @@ Outcome job_runs_near_its_gpu(const Facts& facts) {
 Outcome job_memory_is_local(const Facts& facts) {
   if (!facts.job) return no_job();
   if (facts.cpu.num_nodes_with_cpus() < 2) return not_applicable("there is one NUMA node");
-  return given(
+  return when_known(
       [&](const std::map<int, double>& bytes) {
         double total = 0, most = 0;
         for (const auto& [node, amount] : bytes) {
@@ -77,15 +78,15 @@ Outcome job_memory_is_local(const Facts& facts) {
         const auto own = bytes.find(node);
         const double local = node >= 0 ? (own == bytes.end() ? 0 : own->second) : most;
         return judge(local >= kLeastLocal * total,
-                     format("{:.0f} % of the job's memory is on {}", 100 * local / std::max(total, 1.0),
-                            node >= 0 ? format("its GPU's node {}", node) : "one node"));
+            format("{:.0f} % of the job's memory is on {}", 100 * local / std::max(total, 1.0),
+                node >= 0 ? format("its GPU's node {}", node) : "one node"));
       },
       facts.job->node_bytes);
 }
 
 Outcome threads_are_spread(const Facts& facts) {
   if (!facts.job) return no_job();
-  return given(
+  return when_known(
       [&](const std::vector<ThreadFacts>& threads) {
         std::map<int, int> pinned;
         std::set<int> nodes;
@@ -98,29 +99,28 @@ Outcome threads_are_spread(const Facts& facts) {
           if (count > 4 && count * 2 > static_cast<int>(threads.size()))
             return bad(format("{} of {} threads share CPU {}", count, threads.size(), cpu));
         return judge(nodes.size() <= 1 || gpu_node(facts) < 0,
-                     nodes.size() <= 1 ? "all threads stay on one node" : "threads may run on several nodes");
+            nodes.size() <= 1 ? "all threads stay on one node" : "threads may run on several nodes");
       },
       facts.job->threads);
 }
 
 Outcome job_is_not_preempted(const Facts& facts) {
   if (!facts.job) return no_job();
-  return given(
+  return when_known(
       [](double forced, double voluntary) {
         const double share = forced / std::max(forced + voluntary, 1.0);
         return judge(forced < 1000 || share < 0.5,
-                     format("{:.0f} of {:.0f} switches were forced", forced, forced + voluntary));
+            format("{:.0f} of {:.0f} switches were forced", forced, forced + voluntary));
       },
       facts.job->status_kb("nonvoluntary_ctxt_switches"), facts.job->status_kb("voluntary_ctxt_switches"));
 }
 
 Outcome real_time_is_safe(const Facts& facts) {
   if (!facts.job) return no_job();
-  return given(
+  return when_known(
       [&](const std::vector<ThreadFacts>& threads) {
-        const auto real_time = std::count_if(threads.begin(), threads.end(), [](const ThreadFacts& thread) {
-          return thread.policy.is(1) || thread.policy.is(2);
-        });
+        const auto real_time = std::count_if(threads.begin(), threads.end(),
+            [](const ThreadFacts& thread) { return thread.policy.is(1) || thread.policy.is(2); });
         if (real_time == 0) return good("no thread runs with real-time priority");
         if (facts.host.rt_runtime_us.is(-1))
           return bad(
@@ -140,24 +140,24 @@ Outcome math_threads_fit(const Facts& facts) {
   if (!facts.software.environment) return without(facts.software.environment);
   const int64_t ranks = integer_of(facts, "LOCAL_WORLD_SIZE").value_or(std::max(1, facts.gpu.count()));
   const auto threads = integer_of(facts, "OMP_NUM_THREADS");
-  return given(
+  return when_known(
       [&](const std::vector<int>& cpus) {
         const auto allowed = static_cast<int64_t>(cpus.size());
         if (!threads)
           return ranks > 1 ? bad(format("OMP_NUM_THREADS is not set: {} ranks may start {} threads each",
-                                        ranks, allowed))
+                                 ranks, allowed))
                            : good("one process: all CPUs are its own");
         return judge(*threads <= allowed &&
                          *threads * ranks <=
                              static_cast<int64_t>(facts.cpu.online ? facts.cpu.online->size() : cpus.size()),
-                     format("{} ranks of {} threads on {} allowed CPUs", ranks, *threads, allowed));
+            format("{} ranks of {} threads on {} allowed CPUs", ranks, *threads, allowed));
       },
       facts.job->cpus);
 }
 
 Outcome libraries_are_single(const Facts& facts) {
   if (!facts.job) return no_job();
-  return given(
+  return when_known(
       [](const std::vector<std::string>& libraries) {
         std::vector<Subject> doubled;
         for (const char* stem : {"libnccl.so", "libcudart.so", "libcuda.so", "libcublas.so", "libcudnn.so"}) {
@@ -166,15 +166,15 @@ Outcome libraries_are_single(const Facts& facts) {
             if (contains(path.substr(path.rfind('/') + 1), stem)) paths.insert(path);
           if (paths.size() > 1) doubled.push_back({stem, format("{} copies", paths.size())});
         }
-        return bad_if_any(std::move(doubled), "the job has loaded a library twice",
-                          "every CUDA library is loaded once");
+        return bad_if_any(
+            std::move(doubled), "the job has loaded a library twice", "every CUDA library is loaded once");
       },
       facts.job->libraries);
 }
 
 Outcome one_process_a_gpu(const Facts& facts) {
   if (!facts.job) return no_job();
-  return given(
+  return when_known(
       [&](const std::vector<int>& gpus) {
         if (gpus.empty()) return not_applicable("the job holds no GPU");
         return judge(gpus.size() == 1 || !facts.trains(), format("one process drives {} GPUs", gpus.size()));
@@ -185,26 +185,26 @@ Outcome one_process_a_gpu(const Facts& facts) {
 Outcome workers_feed_the_rank(const Facts& facts) {
   if (!facts.job) return no_job();
   if (!facts.trains()) return not_applicable("only training has loader workers (--purpose train)");
-  return given(
+  return when_known(
       [&](const std::vector<int64_t>& children) {
         const auto cpus = static_cast<int64_t>(facts.job->cpus.value_or({}).size());
         const auto workers = static_cast<int64_t>(children.size());
         return judge(workers >= 1 && (cpus == 0 || workers <= cpus),
-                     format("{} worker processes on {} CPUs", workers, cpus));
+            format("{} worker processes on {} CPUs", workers, cpus));
       },
       facts.job->children);
 }
 
 Outcome huge_pages_are_used(const Facts& facts) {
   if (!facts.job) return no_job();
-  return given(
+  return when_known(
       [](const Fields& smaps, const std::string& mode) {
         const double huge = number_in(smaps, "AnonHugePages").value_or(0),
                      rss = number_in(smaps, "Rss").value_or(0);
         if (mode == "never" || rss < kLargeRssKb)
           return not_applicable("huge pages are off, or the job is small");
-        return judge(huge >= 0.30 * rss,
-                     format("{:.0f} % of the job's memory is in huge pages", 100 * huge / rss));
+        return judge(
+            huge >= 0.30 * rss, format("{:.0f} % of the job's memory is in huge pages", 100 * huge / rss));
       },
       facts.job->smaps, facts.memory.thp_enabled);
 }
@@ -213,7 +213,7 @@ Outcome direct_reads_are_direct(const Facts& facts) {
   if (!facts.job) return no_job();
   if (!facts.storage.gds_stats && !facts.software.setting("direct_io"))
     return not_applicable("direct I/O is not asked for");
-  return given(
+  return when_known(
       [](const std::vector<int64_t>& flags) {
         constexpr int64_t kDirect = 040000;
         const auto direct =
@@ -225,50 +225,52 @@ Outcome direct_reads_are_direct(const Facts& facts) {
 
 constexpr Check kChecks[] = {
     {"JOB-01", Layer::kJob, Level::kFail, 0.30, "The job is not swapped out",
-     "Its next touch of that memory waits for the disk.", "stalls of milliseconds a page", FixKind::kCommand,
-     "swapoff -a", "swapon -a", "F02,J08", job_is_not_swapped},
+        "Its next touch of that memory waits for the disk.", "stalls of milliseconds a page",
+        FixKind::kCommand, "turn swap off when memory has room for what is swapped out", "", "F02,J08",
+        job_is_not_swapped},
     {"JOB-02", Layer::kJob, Level::kFail, 0.25, "The job may lock memory",
-     "RDMA registration, io_uring and pinned pools lock memory.", "fallback to TCP, or failure",
-     FixKind::kSetting, "start it with ulimit -l unlimited", "", "F08", job_may_lock},
+        "RDMA registration, io_uring and pinned pools lock memory.", "fallback to TCP, or failure",
+        FixKind::kSetting, "start it with ulimit -l unlimited", "", "F08", job_may_lock},
     {"JOB-03", Layer::kJob, Level::kFail, 0.22, "The job runs next to its GPU",
-     "Threads on the other socket launch, copy and poll across the link between the sockets.",
-     "10-50 % of copy bandwidth, and launch latency", FixKind::kSetting,
-     "start it with numactl -N n -m n of its GPU's node; memory that is already placed stays where it is", "",
-     "F05", job_runs_near_its_gpu},
+        "Threads on the other socket launch, copy and poll across the link between the sockets.",
+        "10-50 % of copy bandwidth, and launch latency", FixKind::kSetting,
+        "start it with numactl -N n -m n of its GPU's node; memory that is already placed stays where it is",
+        "", "F05", job_runs_near_its_gpu},
     {"JOB-04", Layer::kJob, Level::kWarn, 0.15, "The job's memory is local",
-     "Remote memory is 1.4 to 2 times slower; pages allocated before binding stay where they are.",
-     "up to half the staging bandwidth", FixKind::kSetting,
-     "bind before the first allocation: numactl -N n -m n", "", "F05,D02", job_memory_is_local},
+        "Remote memory is 1.4 to 2 times slower; pages allocated before binding stay where they are.",
+        "up to half the staging bandwidth", FixKind::kSetting,
+        "bind before the first allocation: numactl -N n -m n", "", "F05,D02", job_memory_is_local},
     {"JOB-05", Layer::kJob, Level::kWarn, 0.15, "Threads are spread over the job's CPUs",
-     "A library that pins badly puts all threads on one CPU.", "one core's worth of speed", FixKind::kSetting,
-     "unset KMP_AFFINITY and GOMP_CPU_AFFINITY, set OMP_PROC_BIND=spread", "", "F05", threads_are_spread},
+        "A library that pins badly puts all threads on one CPU.", "one core's worth of speed",
+        FixKind::kSetting, "unset KMP_AFFINITY and GOMP_CPU_AFFINITY, set OMP_PROC_BIND=spread", "", "F05",
+        threads_are_spread},
     {"JOB-06", Layer::kJob, Level::kWarn, 0.08, "The job is not preempted",
-     "A forced switch means somebody else wanted its CPU.", "jitter in every step", FixKind::kSetting,
-     "fewer threads than CPUs; exclusive CPUs", "", "P07", job_is_not_preempted},
+        "A forced switch means another thread wanted its CPU.", "jitter in every step", FixKind::kSetting,
+        "fewer threads than CPUs; exclusive CPUs", "", "P07", job_is_not_preempted},
     {"JOB-07", Layer::kJob, Level::kWarn, 0.05, "Real-time priority cannot starve the kernel",
-     "A real-time thread that spins locks out the kernel's own threads.", "hangs", FixKind::kCommand,
-     "sysctl -w kernel.sched_rt_runtime_us=950000", "sysctl -w kernel.sched_rt_runtime_us=-1", "I04",
-     real_time_is_safe},
+        "A real-time thread that spins locks out the kernel's own threads.", "hangs", FixKind::kCommand,
+        "set kernel.sched_rt_runtime_us to 950000", "", "I04", real_time_is_safe},
     {"JOB-08", Layer::kJob, Level::kWarn, 0.10, "Math threads fit the CPUs",
-     "Each rank starts a thread for every CPU it sees; eight ranks make eight times too many.",
-     "oversubscription: 10-50 % of CPU work", FixKind::kSetting, "export OMP_NUM_THREADS=$((cores / ranks))",
-     "", "F04", math_threads_fit},
+        "Each rank starts a thread for every CPU it sees; eight ranks make eight times too many.",
+        "oversubscription: 10-50 % of CPU work", FixKind::kSetting,
+        "export OMP_NUM_THREADS=$((cores / ranks))", "", "F04", math_threads_fit},
     {"JOB-09", Layer::kJob, Level::kFail, 0.20, "CUDA libraries are loaded once",
-     "A wheel's NCCL beside the system's gives ranks of different versions, hangs and slow paths.",
-     "hangs; slow algorithms", FixKind::kSetting,
-     "remove one copy of {it} from LD_LIBRARY_PATH or the environment", "", "F09", libraries_are_single},
+        "A wheel's NCCL beside the system's gives ranks of different versions, hangs and slow paths.",
+        "hangs; slow algorithms", FixKind::kSetting,
+        "remove one copy of {it} from LD_LIBRARY_PATH or the environment", "", "F09", libraries_are_single},
     {"JOB-10", Layer::kJob, Level::kWarn, 0.10, "One process drives one GPU",
-     "A single interpreter cannot launch for several GPUs at once.", "launch-bound GPUs", FixKind::kSetting,
-     "start a process a GPU (torchrun, DDP)", "", "L01", one_process_a_gpu},
+        "A single interpreter cannot launch for several GPUs at once.", "launch-bound GPUs",
+        FixKind::kSetting, "start a process a GPU (torchrun, DDP)", "", "L01", one_process_a_gpu},
     {"JOB-11", Layer::kJob, Level::kWarn, 0.20, "Loader workers feed the rank",
-     "Without workers the training loop reads and decodes by itself.", "GPU idle during loading",
-     FixKind::kSetting, "num_workers >= 2, persistent_workers=True", "", "H01,I07", workers_feed_the_rank},
+        "Without workers the training loop reads and decodes by itself.", "GPU idle during loading",
+        FixKind::kSetting, "num_workers >= 2, persistent_workers=True", "", "H01,I07", workers_feed_the_rank},
     {"JOB-12", Layer::kJob, Level::kInfo, 0.03, "The job's memory is in huge pages",
-     "Small pages mean TLB misses in large buffers.", "a few percent of CPU work", FixKind::kSetting,
-     "madvise(MADV_HUGEPAGE), or an allocator that does", "", "F07", huge_pages_are_used},
+        "Small pages mean TLB misses in large buffers.", "a few percent of CPU work", FixKind::kSetting,
+        "madvise(MADV_HUGEPAGE), or an allocator that does", "", "F07", huge_pages_are_used},
     {"JOB-13", Layer::kJob, Level::kWarn, 0.05, "Direct reads are direct",
-     "cuFile and direct loaders need O_DIRECT, else the page cache is in between.", "an extra copy",
-     FixKind::kSetting, "open with O_DIRECT, offsets and sizes in 4 KiB", "", "H04", direct_reads_are_direct},
+        "cuFile and direct loaders need O_DIRECT, else the page cache is in between.", "an extra copy",
+        FixKind::kSetting, "open with O_DIRECT, offsets and sizes in 4 KiB", "", "H04",
+        direct_reads_are_direct},
 };
 
 }  // namespace

@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: MIT
 // CFG: NCCL's variables, of the job's environment, this shell's, or /etc/nccl.conf.
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/text.h"
 #include "doctor/check.h"
 #include "doctor/checks/nearest.h"
+#include "doctor/facts/options.h"
 
 namespace cheetah::doctor {
 namespace {
@@ -141,38 +144,74 @@ Value<Fields> variables(const Facts& facts, std::string_view prefix) {
 }
 
 Outcome nccl_names_are_right(const Facts& facts) {
-  return given(
+  return when_known(
       [](const Fields& found) {
         std::vector<Subject> wrong;
+        std::string strange;
         for (const auto& [name, value] : found) {
           if (std::find(std::begin(kNcclNames), std::end(kNcclNames), name) != std::end(kNcclNames)) continue;
+          if (is_plugin_variable(name)) continue;
           const std::string_view meant = nearest(name, kNcclNames);
-          wrong.push_back({name, meant.empty() ? "not known to us" : format("did you mean {}?", meant)});
+          // A slip of the hand is near its name; one that is far may belong to a version or plugin of its own.
+          if (!meant.empty() &&
+              edit_distance(name, meant) <= std::max<int64_t>(2, static_cast<int64_t>(name.size()) / 6))
+            wrong.push_back({name, format("did you mean {}?", meant)});
+          else
+            strange += (strange.empty() ? "" : ", ") + name;
         }
+        if (wrong.empty() && !strange.empty())
+          return note(format("{} NCCL variables; not known to us: {}", found.size(), strange));
         return bad_if_any(std::move(wrong), "NCCL ignores variables it does not know",
-                          format("{} NCCL variables, all known", found.size()));
+            format("{} NCCL variables, all known", found.size()));
       },
       variables(facts, "NCCL_"));
 }
 
+// A cloud's network plugin comes with a profile of its own, which sets algorithms and channels on purpose.
+bool has_vendor_profile(const Fields& found) {
+  return std::any_of(found.begin(), found.end(), [](const auto& variable) {
+    return is_plugin_variable(variable.first) || variable.first == "NCCL_NET_PLUGIN" ||
+           variable.first == "NCCL_TUNER_PLUGIN" ||
+           (variable.first == "NCCL_NET" && variable.second != "Socket" && variable.second != "IB");
+  });
+}
+
 Outcome nccl_is_not_crippled(const Facts& facts) {
-  return given(
-      [](const Fields& found) {
+  return when_known(
+      [&](const Fields& found) {
         std::vector<Subject> left;
         for (const auto& [name, value] : found)
-          if (name.ends_with("_DISABLE") && name != "NCCL_CHECKS_DISABLE" && value != "0")
+          if (name.ends_with("_DISABLE") && name != "NCCL_CHECKS_DISABLE" &&
+              nccl_integer(value).value_or(0) != 0 &&
+              (facts.network.has_rdma() || !starts_with(name, "NCCL_IB_")))
             left.push_back({name, value});
-        for (const char* forced :
-             {"NCCL_ALGO", "NCCL_PROTO", "NCCL_MAX_NCHANNELS", "NCCL_MIN_NCHANNELS", "NCCL_LAUNCH_MODE"})
-          if (const auto at = found.find(forced); at != found.end()) left.push_back({at->first, at->second});
-        return bad_if_any(std::move(left), "NCCL is held back by settings of an earlier search",
-                          "NCCL chooses by itself");
+        if (!has_vendor_profile(found))
+          for (const char* forced :
+              {"NCCL_ALGO", "NCCL_PROTO", "NCCL_MAX_NCHANNELS", "NCCL_MIN_NCHANNELS", "NCCL_LAUNCH_MODE"})
+            if (const auto at = found.find(forced); at != found.end())
+              left.push_back({at->first, at->second});
+        const auto is = [&](const char* name, std::string_view value) {
+          const auto at = found.find(name);
+          return at != found.end() && trimmed(at->second) == value;
+        };
+        const bool far = facts.network.has_rdma();
+        const auto leave = [&](bool matters, const char* name, const char* value) {
+          if (matters && is(name, value)) left.push_back({name, value});
+        };
+        leave(far, "NCCL_NET", "Socket");
+        for (const char* nowhere : {"LOC", "0"}) {
+          leave(facts.gpu.count() > 1, "NCCL_P2P_LEVEL", nowhere);
+          leave(far, "NCCL_NET_GDR_LEVEL", nowhere);
+        }
+        leave(facts.gpu.compute_capability() >= 9 && facts.gpu.count() > 1, "NCCL_NVLS_ENABLE", "0");
+        return bad_if_any(
+            std::move(left), "NCCL is held back by settings of an earlier search", "NCCL chooses by itself");
       },
       variables(facts, "NCCL_"));
 }
 
 Outcome nccl_is_quiet(const Facts& facts) {
-  return given(
+  return when_known(
       [](const std::string& level) {
         const bool known = level == "VERSION" || level == "WARN" || level == "INFO" || level == "TRACE" ||
                            level == "ABORT" || level == "NONE";
@@ -216,39 +255,54 @@ Outcome nccl_numbers_are_sane(const Facts& facts) {
 }
 
 Outcome socket_interface_exists(const Facts& facts) {
-  return given(
+  return when_known(
       [&](const std::string& names, const std::vector<Nic>& nics) {
-        std::string_view list = names;
-        if (!list.empty() && (list[0] == '^' || list[0] == '=')) list.remove_prefix(1);
-        if (names[0] == '^') return good(format("NCCL avoids {}", list));
-        for (const std::string_view name : split(list, ','))
+        const NameList list = parse_name_list(names);
+        if (list.names.empty()) return good("NCCL_SOCKET_IFNAME is empty: NCCL chooses");
+        if (list.excludes) return good(format("NCCL avoids {}", names.substr(1)));
+        for (const std::string& name : list.names)
           for (const Nic& nic : nics)
-            if (starts_with(nic.name, name) && nic.is_up())
+            if ((list.exact ? nic.name == name : starts_with(nic.name, name)) && nic.is_up())
               return nic.is_wireless || nic.name == "lo"
                          ? bad(format("NCCL_SOCKET_IFNAME={} is {}", names,
-                                      nic.is_wireless ? "a wireless adapter" : "the loopback"))
+                               nic.is_wireless ? "a wireless adapter" : "the loopback"))
                          : good(format("NCCL_SOCKET_IFNAME={} is up", names));
         return bad(format("NCCL_SOCKET_IFNAME={} names no adapter that is up", names));
       },
       facts.software.variable("NCCL_SOCKET_IFNAME"), facts.network.nics);
 }
 
+// "400 Gb/sec (4X NDR)"
+double rate_of(const RdmaPort& port) {
+  const auto words = words_of(port.rate.value_or(""));
+  return words.empty() ? 0 : to_number(words[0]).value_or(0);
+}
+
 Outcome hca_exists(const Facts& facts) {
-  return given(
+  return when_known(
       [&](const std::string& names, const std::vector<RdmaPort>& ports) {
-        std::string_view list = names;
-        while (!list.empty() && (list[0] == '^' || list[0] == '=')) list.remove_prefix(1);
-        if (!names.empty() && names[0] == '^') return good("NCCL avoids the named adapters");
+        const NameList list = parse_name_list(names);
+        if (list.excludes) return good("NCCL avoids the named adapters");
         std::vector<Subject> lost;
-        for (std::string_view name : split(list, ',')) {
-          name = name.substr(0, name.find(':'));
-          const bool found = std::any_of(ports.begin(), ports.end(), [&](const RdmaPort& port) {
-            return starts_with(port.device, name);
-          });
-          if (!found) lost.push_back({std::string(name), "no such adapter"});
+        double chosen = 0, fastest = 0;
+        for (const RdmaPort& port : ports)
+          if (port.state && contains(*port.state, "ACTIVE")) fastest = std::max(fastest, rate_of(port));
+        for (const std::string& entry : list.names) {
+          const std::string name = entry.substr(0, entry.find(':'));
+          bool found = false;
+          for (const RdmaPort& port : ports)
+            if (list.exact ? port.device == name : starts_with(port.device, name)) {
+              found = true;
+              chosen = std::max(chosen, rate_of(port));
+            }
+          if (!found) lost.push_back({name, "no such adapter"});
         }
+        if (lost.empty() && chosen > 0 && chosen < 0.6 * fastest)
+          return bad(
+              format("NCCL_IB_HCA={} names adapters of {:.0f} Gb/s; this machine has active ones of {:.0f}",
+                  names, chosen, fastest));
         return bad_if_any(std::move(lost), "NCCL_IB_HCA names adapters that are not here",
-                          "NCCL_IB_HCA names adapters of this machine");
+            "NCCL_IB_HCA names adapters of this machine");
       },
       facts.software.variable("NCCL_IB_HCA"), facts.network.rdma);
 }
@@ -268,18 +322,18 @@ Outcome interface_is_chosen(const Facts& facts) {
   if (facts.software.variable("NCCL_SOCKET_IFNAME")) return good("NCCL_SOCKET_IFNAME is set");
   if (up <= 1) return good("there is one adapter to choose from");
   return bad_if_any(std::move(doubtful), "NCCL chooses among adapters by itself and may take one of these",
-                    "every adapter that is up may carry a job");
+      "every adapter that is up may carry a job");
 }
 
 Outcome collnet_has_a_plugin(const Facts& facts) {
-  return given(
+  return when_known(
       [&](const std::string& value) {
         if (value != "1") return good("in-network reduction is off");
         const auto plugin = facts.software.variable("NCCL_NET_PLUGIN");
         const bool loaded =
             plugin || (facts.job && facts.job->libraries &&
-                       std::any_of(facts.job->libraries->begin(), facts.job->libraries->end(),
-                                   [](const std::string& path) { return contains(path, "libnccl-net"); }));
+                          std::any_of(facts.job->libraries->begin(), facts.job->libraries->end(),
+                              [](const std::string& path) { return contains(path, "libnccl-net"); }));
         return judge(loaded, loaded ? "in-network reduction is on, with a plugin"
                                     : "NCCL_COLLNET_ENABLE=1 without a network plugin: it does nothing");
       },
@@ -289,7 +343,7 @@ Outcome collnet_has_a_plugin(const Facts& facts) {
 Outcome errors_are_handled(const Facts& facts) {
   if (facts.software.variable("NCCL_ASYNC_ERROR_HANDLING"))
     return bad("NCCL_ASYNC_ERROR_HANDLING is the old name; PyTorch reads TORCH_NCCL_ASYNC_ERROR_HANDLING");
-  return given(
+  return when_known(
       [](const std::string& value) {
         return judge(value != "0", format("TORCH_NCCL_ASYNC_ERROR_HANDLING={}", value));
       },
@@ -298,36 +352,37 @@ Outcome errors_are_handled(const Facts& facts) {
 
 constexpr Check kChecks[] = {
     {"CFG-01", Layer::kConfiguration, Level::kWarn, 0.12, "NCCL's variables exist",
-     "NCCL ignores names it does not know: a typing mistake leaves the default in place, in silence.",
-     "the setting you rely on has no effect", FixKind::kSetting, "unset {it}", "", "O04",
-     nccl_names_are_right},
+        "NCCL ignores names it does not know: a typing mistake leaves the default in place, in silence.",
+        "the setting you rely on has no effect", FixKind::kSetting, "correct the name of {it}", "", "O04",
+        nccl_names_are_right},
     {"CFG-34", Layer::kConfiguration, Level::kFail, 0.30, "NCCL is not held back",
-     "P2P_DISABLE, IB_DISABLE and forced algorithms are tools of a search for errors; left on, they cost the "
-     "fast path.",
-     "2x to 10x slower collectives", FixKind::kSetting, "unset {it}", "", "O04,E04", nccl_is_not_crippled},
+        "P2P_DISABLE, IB_DISABLE and forced algorithms are tools of a search for errors; left on, they cost the "
+        "fast path.",
+        "2x to 10x slower collectives", FixKind::kSetting, "unset {it}", "", "O04,E04", nccl_is_not_crippled},
     {"CFG-35", Layer::kConfiguration, Level::kWarn, 0.02, "NCCL is quiet in production",
-     "INFO and TRACE write from every rank.", "log traffic, slower start", FixKind::kSetting,
-     "export NCCL_DEBUG=WARN", "", "O04", nccl_is_quiet},
+        "INFO and TRACE write from every rank.", "log traffic, slower start", FixKind::kSetting,
+        "export NCCL_DEBUG=WARN", "", "O04", nccl_is_quiet},
     {"CFG-03", Layer::kConfiguration, Level::kWarn, 0.05, "NCCL's sizes are in range",
-     "Values copied from old advice are out of range and are refused or harmful.", "slower collectives",
-     FixKind::kSetting, "unset {it}", "", "O04", nccl_numbers_are_sane},
+        "Values copied from old advice are out of range and are refused or harmful.", "slower collectives",
+        FixKind::kSetting, "unset {it}", "", "O04", nccl_numbers_are_sane},
     {"CFG-04", Layer::kConfiguration, Level::kFail, 0.30, "NCCL's interface exists",
-     "A wrong name ends the start, or puts bootstrap on the wrong network.", "no start, or a slow path",
-     FixKind::kSetting, "export NCCL_SOCKET_IFNAME= the fast adapter's name", "", "O04",
-     socket_interface_exists},
+        "A wrong name ends the start, or puts bootstrap on the wrong network.", "no start, or a slow path",
+        FixKind::kSetting, "export NCCL_SOCKET_IFNAME= the fast adapter's name", "", "O04",
+        socket_interface_exists},
     {"CFG-36", Layer::kConfiguration, Level::kFail, 0.30, "NCCL's adapters exist",
-     "Adapters that are not here leave RDMA unused.", "fallback to TCP", FixKind::kSetting,
-     "export NCCL_IB_HCA= the adapters of /sys/class/infiniband", "", "O04", hca_exists},
+        "Adapters that are not here leave RDMA unused.", "fallback to TCP", FixKind::kSetting,
+        "export NCCL_IB_HCA= the adapters of /sys/class/infiniband", "", "O04", hca_exists},
     {"CFG-37", Layer::kConfiguration, Level::kWarn, 0.15, "The network is chosen, not guessed",
-     "With several adapters up NCCL may take a bridge or Wi-Fi.", "bootstrap hangs or a slow path",
-     FixKind::kSetting, "export NCCL_SOCKET_IFNAME= the fast adapter's name", "", "O04", interface_is_chosen},
+        "With several adapters up NCCL may take a bridge or Wi-Fi.", "bootstrap hangs or a slow path",
+        FixKind::kSetting, "export NCCL_SOCKET_IFNAME= the fast adapter's name", "", "O04",
+        interface_is_chosen},
     {"CFG-05", Layer::kConfiguration, Level::kWarn, 0.05, "In-network reduction has its plugin",
-     "CollNet needs the SHARP plugin.", "the switch's reduction stays unused", FixKind::kSetting,
-     "install nccl-rdma-sharp-plugins, or unset NCCL_COLLNET_ENABLE", "", "O04", collnet_has_a_plugin},
+        "CollNet needs the SHARP plugin.", "the switch's reduction stays unused", FixKind::kSetting,
+        "install nccl-rdma-sharp-plugins, or unset NCCL_COLLNET_ENABLE", "", "O04", collnet_has_a_plugin},
     {"CFG-07", Layer::kConfiguration, Level::kWarn, 0.05, "A lost peer ends the job",
-     "Without error handling the others wait for a dead rank until somebody looks.",
-     "hours of idle GPUs after a failure", FixKind::kSetting,
-     "export TORCH_NCCL_ASYNC_ERROR_HANDLING=1 and set a timeout", "", "B05", errors_are_handled},
+        "Without error handling the others wait for a dead rank until an operator looks.",
+        "hours of idle GPUs after a failure", FixKind::kSetting,
+        "export TORCH_NCCL_ASYNC_ERROR_HANDLING=1 and set a timeout", "", "B05", errors_are_handled},
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <string_view>
 
-#include "doctor/text.h"
+#include "base/text.h"
 
 namespace cheetah::doctor {
 
@@ -9,9 +10,9 @@ namespace cheetah::doctor {
 template <size_t N>
 std::string_view nearest(std::string_view name, const std::string_view (&known)[N]) {
   std::string_view best;
-  int distance = 5;
+  int64_t distance = 5;
   for (const std::string_view candidate : known) {
-    const int apart = edit_distance(name.substr(0, 64), candidate);
+    const int64_t apart = edit_distance(name.substr(0, 64), candidate);
     if (apart < distance) {
       distance = apart;
       best = candidate;

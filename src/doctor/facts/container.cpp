@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/facts/container.h"
 
 #include <limits>
@@ -21,6 +22,14 @@ Value<double> read_bytes(const Source& source, const std::string& path) {
   return {*number >= kUnlimitedV1 ? kNoLimit : *number, path};
 }
 
+Value<std::string> runtime_of_group(const std::string& groups, const std::string& path) {
+  const std::pair<const char*, const char*> marks[] = {
+      {"kubepods", "kubernetes"}, {"docker", "docker"}, {"libpod", "podman"}, {"lxc", "lxc"}};
+  for (const auto& [mark, name] : marks)
+    if (contains(groups, mark)) return {name, path};
+  return Value<std::string>::absent(path, "this is a host, not a container");
+}
+
 Value<std::string> find_runtime(const Source& source, const std::string& own_cgroup) {
   if (source.read(".dockerenv", 16).absence != Absence::kMissing) return {"docker", ".dockerenv"};
   if (source.read("run/.containerenv", 4096).absence != Absence::kMissing)
@@ -28,11 +37,7 @@ Value<std::string> find_runtime(const Source& source, const std::string& own_cgr
   if (!source.list("var/run/secrets/kubernetes.io").empty() ||
       !source.list("run/secrets/kubernetes.io").empty())
     return {"kubernetes", "run/secrets/kubernetes.io"};
-  const std::pair<const char*, const char*> marks[] = {
-      {"kubepods", "kubernetes"}, {"docker", "docker"}, {"libpod", "podman"}, {"lxc", "lxc"}};
-  for (const auto& [mark, name] : marks)
-    if (contains(own_cgroup, mark)) return {name, "proc/self/cgroup"};
-  return Value<std::string>::absent("proc/self/cgroup", "this is a host, not a container");
+  return runtime_of_group(own_cgroup, "proc/self/cgroup");
 }
 
 // "0::/user.slice" (v2) or "4:memory:/docker/…" (v1).
@@ -47,8 +52,8 @@ std::string path_of_controller(const std::string& text, std::string_view control
 }
 
 // Inside a container the cgroup file system may show the process's own group as its root.
-std::string existing(const Source& source, const std::string& folder, const std::string& path,
-                     const std::string& file) {
+std::string existing(
+    const Source& source, const std::string& folder, const std::string& path, const std::string& file) {
   const std::string full = folder + (path == "/" ? "" : path);
   return source.read(full + "/" + file, 4096).absence == Absence::kMissing ? folder : full;
 }
@@ -62,6 +67,9 @@ void read_unified(const Source& source, const std::string& own, ContainerFacts& 
   facts.memory_max = read_bytes(source, group + "/memory.max");
   facts.memory_peak = read_bytes(source, group + "/memory.peak");
   facts.memory_current = read_bytes(source, group + "/memory.current");
+  facts.memory_high = read_bytes(source, group + "/memory.high");
+  facts.pids_max = read_bytes(source, group + "/pids.max");
+  facts.pids_current = read_bytes(source, group + "/pids.current");
   facts.swap_max = read_bytes(source, group + "/memory.swap.max");
   facts.swap_current = read_bytes(source, group + "/memory.swap.current");
   facts.cpus = read_cpus(source, group + "/cpuset.cpus.effective");
@@ -78,11 +86,14 @@ void read_separate(const Source& source, const std::string& own, ContainerFacts&
   const std::string cpuset =
       existing(source, root + "cpuset", path_of_controller(own, "cpuset"), "cpuset.cpus");
   facts.cgroup = memory;
+  const std::string pids = existing(source, root + "pids", path_of_controller(own, "pids"), "pids.current");
+  facts.pids_max = read_bytes(source, pids + "/pids.max");
+  facts.pids_current = read_bytes(source, pids + "/pids.current");
   const auto quota = read_integer(source, cpu + "/cpu.cfs_quota_us");
   const auto period = read_integer(source, cpu + "/cpu.cfs_period_us");
   if (quota && period)
-    facts.cpu_max = {(*quota < 0 ? "max" : std::to_string(*quota)) + " " + std::to_string(*period),
-                     quota.source()};
+    facts.cpu_max = {
+        (*quota < 0 ? "max" : std::to_string(*quota)) + " " + std::to_string(*period), quota.source()};
   facts.cpu_stat = read_fields(source, cpu + "/cpu.stat", ' ');
   facts.memory_max = read_bytes(source, memory + "/memory.limit_in_bytes");
   facts.memory_peak = read_bytes(source, memory + "/memory.max_usage_in_bytes");
@@ -124,10 +135,15 @@ Value<double> read_shm(const Source& source) {
 
 }  // namespace
 
-ContainerFacts collect_container(const Source& source) {
+ContainerFacts collect_container(const Source& source, const std::string& process) {
   ContainerFacts facts;
-  const Text own = source.read("proc/self/cgroup");
-  facts.runtime = find_runtime(source, own.text);
+  const std::string self_groups = source.read("proc/self/cgroup").text;
+  facts.around_us = find_runtime(source, self_groups);
+  Text own = source.read("proc/" + process + "/cgroup");
+  facts.is_the_jobs = process != "self" && own.ok();
+  if (!own.ok()) own.text = self_groups;
+  facts.runtime =
+      facts.around_us ? facts.around_us : runtime_of_group(own.text, "proc/" + process + "/cgroup");
   if (source.read("sys/fs/cgroup/cgroup.controllers", 4096).absence != Absence::kMissing) {
     facts.cgroup_version = {2, "sys/fs/cgroup/cgroup.controllers"};
     read_unified(source, own.text, facts);

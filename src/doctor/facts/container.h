@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <string>
 #include <vector>
@@ -9,11 +10,14 @@
 namespace cheetah::doctor {
 
 struct ContainerFacts {
-  Value<std::string> runtime;     // docker, podman, kubernetes, lxc…; absent on a host
+  Value<std::string> runtime;     // of the job: docker, podman, kubernetes, lxc…; absent on a host
+  Value<std::string> around_us;   // of the doctor itself
   Value<int64_t> cgroup_version;  // 1, 2
-  std::string cgroup;             // of this process, as a path below the root
+  bool is_the_jobs = false;       // the group below is the job's, not ours
+  std::string cgroup;             // of the job, or of this process: a path below the root
   Value<std::string> cpu_max;     // "max 100000" or "200000 100000"
   Value<Fields> cpu_stat, memory_events;
+  Value<double> memory_high, pids_max, pids_current;
   Value<double> memory_max, memory_peak, memory_current, swap_max, swap_current;  // infinity: no limit
   Value<std::vector<int>> cpus, nodes;
   Value<std::string> io_max;
@@ -25,6 +29,7 @@ struct ContainerFacts {
   Value<std::string> gres;
 };
 
-ContainerFacts collect_container(const Source& source);
+// `process`: "self" or the number of the job.
+ContainerFacts collect_container(const Source& source, const std::string& process);
 
 }  // namespace cheetah::doctor

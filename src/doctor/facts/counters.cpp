@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/facts/counters.h"
 
 #include "base/format.h"
@@ -11,7 +12,7 @@ void add_number(CounterReadings& readings, const std::string& name, const Value<
 }
 
 void add_fields(CounterReadings& readings, const std::string& prefix, const Value<Fields>& fields,
-                std::initializer_list<const char*> names) {
+    std::initializer_list<const char*> names) {
   if (!fields) return;
   for (const char* name : names)
     if (const auto number = number_in(*fields, name)) readings[prefix + name] = {*number, fields.source()};
@@ -19,7 +20,7 @@ void add_fields(CounterReadings& readings, const std::string& prefix, const Valu
 
 // Two lines a protocol: "Tcp: RtoAlgorithm …" and "Tcp: 1 …".
 void add_paired_lines(CounterReadings& readings, const Source& source, const std::string& path,
-                      std::initializer_list<const char*> wanted) {
+    std::initializer_list<const char*> wanted) {
   const Text text = source.read(path);
   if (!text.ok()) return;
   const auto lines = lines_of(text.text);
@@ -38,20 +39,32 @@ void add_paired_lines(CounterReadings& readings, const Source& source, const std
 void add_networks(CounterReadings& readings, const Source& source) {
   for (const std::string& nic : source.list("sys/class/net"))
     for (const char* name : {"rx_bytes", "tx_bytes", "rx_packets", "rx_errors", "tx_errors", "rx_dropped",
-                             "tx_dropped", "rx_missed_errors", "rx_fifo_errors"})
+             "tx_dropped", "rx_missed_errors", "rx_fifo_errors"})
       add_number(readings, "net." + nic + "." + name,
-                 read_number(source, "sys/class/net/" + nic + "/statistics/" + name));
+          read_number(source, "sys/class/net/" + nic + "/statistics/" + name));
+  for (const std::string& nic : source.list("sys/class/net"))
+    add_number(readings, "net." + nic + ".carrier_down_count",
+        read_number(source, "sys/class/net/" + nic + "/carrier_down_count"));
+  for (const std::string& nic : source.list("sys/class/net")) {
+    if (source.link("sys/class/net/" + nic + "/device").empty()) continue;
+    const auto own = read_fields(source, "cheetah/ethtool/" + nic, ' ');
+    if (!own) continue;
+    for (const auto& [name, text] : *own)
+      if (const auto number = to_number(text))
+        readings["ethtool." + nic + "." + name] = {*number, own.source()};
+  }
   for (const std::string& device : source.list("sys/class/infiniband"))
     for (const std::string& port : source.list("sys/class/infiniband/" + device + "/ports")) {
       const std::string folder = "sys/class/infiniband/" + device + "/ports/" + port;
       for (const char* name : {"link_downed", "link_error_recovery", "symbol_error", "port_rcv_errors",
-                               "port_xmit_discards", "port_xmit_wait", "port_rcv_data", "port_xmit_data"})
-        add_number(readings, "rdma." + device + "." + name,
-                   read_number(source, folder + "/counters/" + name));
-      for (const char* name : {"out_of_sequence", "local_ack_timeout_err", "rnr_nak_retry_err", "np_cnp_sent",
-                               "rp_cnp_handled", "rx_prio3_pause", "roce_slow_restart"})
-        add_number(readings, "rdma." + device + "." + name,
-                   read_number(source, folder + "/hw_counters/" + name));
+               "port_xmit_discards", "port_xmit_wait", "port_rcv_data", "port_xmit_data"})
+        add_number(
+            readings, "rdma." + device + "." + name, read_number(source, folder + "/counters/" + name));
+      for (const char* name :
+          {"out_of_sequence", "local_ack_timeout_err", "rnr_nak_retry_err", "packet_seq_err",
+              "roce_adp_retrans", "np_cnp_sent", "rp_cnp_handled", "rx_prio3_pause", "roce_slow_restart"})
+        add_number(
+            readings, "rdma." + device + "." + name, read_number(source, folder + "/hw_counters/" + name));
     }
 }
 
@@ -81,8 +94,8 @@ void add_throttling(CounterReadings& readings, const Source& source) {
     throttled += *count;
   }
   if (any)
-    readings["cpu.throttled"] = {throttled,
-                                 "sys/devices/system/cpu/*/thermal_throttle/package_throttle_count"};
+    readings["cpu.throttled"] = {
+        throttled, "sys/devices/system/cpu/*/thermal_throttle/package_throttle_count"};
 }
 
 }  // namespace
@@ -94,7 +107,7 @@ Value<double> CounterFacts::total(const std::string& name) const {
 }
 
 Value<double> CounterFacts::delta(const std::string& name) const {
-  const auto now = total(name);
+  auto now = total(name);
   const auto then = before.find(name);
   if (!now) return now;
   if (then == before.end() || interval_s <= 0)
@@ -112,8 +125,8 @@ Value<double> CounterFacts::per_second(const std::string& name) const {
 CounterReadings read_counters(const Source& source) {
   CounterReadings readings;
   add_fields(readings, "vmstat.", read_fields(source, "proc/vmstat", ' '),
-             {"pswpin", "pswpout", "pgmajfault", "compact_stall", "thp_fault_alloc", "thp_fault_fallback",
-              "thp_split_page", "oom_kill", "workingset_refault_file", "allocstall_normal"});
+      {"pswpin", "pswpout", "pgmajfault", "compact_stall", "thp_fault_alloc", "thp_fault_fallback",
+          "thp_split_page", "oom_kill", "workingset_refault_file", "allocstall_normal"});
   add_paired_lines(readings, source, "proc/net/snmp", {"OutSegs", "RetransSegs"});
   add_paired_lines(readings, source, "proc/net/netstat", {"TCPTimeouts", "ListenOverflows"});
   add_networks(readings, source);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Numbers that only grow, read twice: what changed in between tells about now, not about last month.
 #include <map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/facts/cpu.h"
 
 #include <algorithm>
@@ -22,8 +23,8 @@ std::vector<IdleState> read_idle_states(const Source& source, const std::string&
     if (!starts_with(name, "state")) continue;
     const std::string path = folder + "/" + name;
     states.push_back({read_line(source, path + "/name").value_or(name),
-                      read_integer(source, path + "/latency").value_or(0),
-                      read_integer(source, path + "/disable").value_or(0) != 0});
+        read_integer(source, path + "/latency").value_or(0),
+        read_integer(source, path + "/disable").value_or(0) != 0});
   }
   return states;
 }
@@ -43,6 +44,11 @@ CpuCore read_core(const Source& source, int cpu) {
     core.base_khz = read_integer(source, frequency + "base_frequency");
     core.max_khz = read_integer(source, frequency + "cpuinfo_max_freq");
     core.limit_khz = read_integer(source, frequency + "scaling_max_freq");
+    const auto steps = read_line(source, frequency + "scaling_available_frequencies");
+    int64_t top = 0;
+    const std::string list = steps.value_or("");
+    for (const std::string_view step : words_of(list)) top = std::max(top, to_integer(step).value_or(0));
+    if (top > 0) core.top_step_khz = {top, steps.source()};
   }
   core.idle_states = read_idle_states(source, folder + "/cpuidle");
   return core;
@@ -74,7 +80,8 @@ Value<std::vector<NumaNode>> read_nodes(const Source& source) {
 }
 
 Value<std::string> read_boost(const Source& source) {
-  const auto no_turbo = read_line(source, kCpuFolder + "/intel_pstate/no_turbo");
+  auto no_turbo = read_line(source, kCpuFolder + "/intel_pstate/no_turbo");
+  if (no_turbo.is_unreadable()) return no_turbo;
   if (no_turbo) return {*no_turbo == "1" ? "0" : "1", no_turbo.source()};
   return read_line(source, kCpuFolder + "/cpufreq/boost");
 }
@@ -113,6 +120,7 @@ std::vector<int> CpuFacts::cpus_of(int node) const {
 CpuFacts collect_cpu(const Source& source) {
   CpuFacts facts;
   facts.online = read_cpus(source, kCpuFolder + "/online");
+  facts.present = read_cpus(source, kCpuFolder + "/present");
   if (facts.online)
     for (const int cpu : *facts.online) facts.cores.push_back(read_core(source, cpu));
   facts.smt_active = read_line(source, kCpuFolder + "/smt/active");

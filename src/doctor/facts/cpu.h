@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ struct CpuCore {
   int cpu = 0;
   Value<int64_t> package, core;
   Value<std::string> driver, governor, preference;  // cpufreq; preference: of the energy-aware drivers
-  Value<int64_t> frequency_khz, base_khz, max_khz, limit_khz;
+  Value<int64_t> frequency_khz, base_khz, max_khz, limit_khz, top_step_khz;
   std::vector<IdleState> idle_states;
 };
 
@@ -28,7 +29,7 @@ struct NumaNode {
 };
 
 struct CpuFacts {
-  Value<std::vector<int>> online;
+  Value<std::vector<int>> online, present;
   std::vector<CpuCore> cores;
   Value<std::string> smt_active, smt_control;
   Value<std::vector<int>> isolated, nohz_full;

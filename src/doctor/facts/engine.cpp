@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/facts/engine.h"
 
 #include <algorithm>
@@ -17,47 +18,36 @@ struct Alias {
 
 const std::vector<Alias>& aliases() {
   static const std::vector<Alias> kAliases = {
-      {"running",
-       {"vllm:num_requests_running", "sglang:num_running_reqs", "trtllm_num_requests_running",
-        "llamacpp:requests_processing", "nv_trt_llm_request_metrics"}},
-      {"waiting",
-       {"vllm:num_requests_waiting", "sglang:num_queue_reqs", "trtllm_num_requests_waiting",
-        "llamacpp:requests_deferred"}},
-      {"kv_usage",
-       {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage",
-        "trtllm_kv_cache_utilization", "llamacpp:kv_cache_usage_ratio"}},
-      {"preemptions",
-       {"vllm:num_preemptions_total", "vllm:num_preemptions", "sglang:num_retracted_reqs_total",
-        "sglang:num_retracted_requests_total"}},
-      {"prefix_queries",
-       {"vllm:prefix_cache_queries_total", "vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries_total",
-        "sglang:prompt_tokens_total"}},
-      {"prefix_hits",
-       {"vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits_total",
-        "sglang:cached_tokens_total"}},
-      {"requests",
-       {"vllm:request_success_total", "sglang:num_requests_total", "trtllm_request_success_total",
-        "trtllm:request_success_total"}},
+      {"running", {"vllm:num_requests_running", "sglang:num_running_reqs", "trtllm_num_requests_running",
+                      "llamacpp:requests_processing", "nv_trt_llm_request_metrics"}},
+      {"waiting", {"vllm:num_requests_waiting", "sglang:num_queue_reqs", "trtllm_num_requests_waiting",
+                      "llamacpp:requests_deferred"}},
+      {"kv_usage", {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage",
+                       "trtllm_kv_cache_utilization", "llamacpp:kv_cache_usage_ratio"}},
+      {"preemptions", {"vllm:num_preemptions_total", "vllm:num_preemptions",
+                          "sglang:num_retracted_reqs_total", "sglang:num_retracted_requests_total"}},
+      {"prefix_queries", {"vllm:prefix_cache_queries_total", "vllm:prefix_cache_queries",
+                             "vllm:gpu_prefix_cache_queries_total", "sglang:prompt_tokens_total"}},
+      {"prefix_hits", {"vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits",
+                          "vllm:gpu_prefix_cache_hits_total", "sglang:cached_tokens_total"}},
+      {"requests", {"vllm:request_success_total", "sglang:num_requests_total", "trtllm_request_success_total",
+                       "trtllm:request_success_total"}},
       {"aborted", {"sglang:num_aborted_requests_total", "cheetah_client_disconnects_total"}},
       {"rejected", {"cheetah_requests_rejected_total"}},
       {"http", {"cheetah_http_responses_total", "http_requests_total"}},
       {"prompt_tokens",
-       {"vllm:prompt_tokens_total", "sglang:prompt_tokens_total", "llamacpp:prompt_tokens_total"}},
-      {"tokens",
-       {"vllm:generation_tokens_total", "sglang:generation_tokens_total", "llamacpp:tokens_predicted_total"}},
-      {"ttft",
-       {"vllm:time_to_first_token_seconds", "sglang:time_to_first_token_seconds",
-        "trtllm_time_to_first_token_seconds", "trtllm:time_to_first_token_seconds"}},
-      {"itl",
-       {"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds",
-        "sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds",
-        "trtllm_time_per_output_token_seconds", "trtllm:time_per_output_token_seconds"}},
-      {"queue_time",
-       {"vllm:request_queue_time_seconds", "sglang:queue_time_seconds", "trtllm_request_queue_time_seconds",
-        "trtllm:request_queue_time_seconds"}},
-      {"e2e",
-       {"vllm:e2e_request_latency_seconds", "sglang:e2e_request_latency_seconds",
-        "trtllm_e2e_request_latency_seconds", "trtllm:e2e_request_latency_seconds"}},
+          {"vllm:prompt_tokens_total", "sglang:prompt_tokens_total", "llamacpp:prompt_tokens_total"}},
+      {"tokens", {"vllm:generation_tokens_total", "sglang:generation_tokens_total",
+                     "llamacpp:tokens_predicted_total"}},
+      {"ttft", {"vllm:time_to_first_token_seconds", "sglang:time_to_first_token_seconds",
+                   "trtllm_time_to_first_token_seconds", "trtllm:time_to_first_token_seconds"}},
+      {"itl", {"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds",
+                  "sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds",
+                  "trtllm_time_per_output_token_seconds", "trtllm:time_per_output_token_seconds"}},
+      {"queue_time", {"vllm:request_queue_time_seconds", "sglang:queue_time_seconds",
+                         "trtllm_request_queue_time_seconds", "trtllm:request_queue_time_seconds"}},
+      {"e2e", {"vllm:e2e_request_latency_seconds", "sglang:e2e_request_latency_seconds",
+                  "trtllm_e2e_request_latency_seconds", "trtllm:e2e_request_latency_seconds"}},
       {"drafted", {"vllm:spec_decode_num_draft_tokens_total"}},
       {"accepted", {"vllm:spec_decode_num_accepted_tokens_total"}},
       {"acceptance", {"sglang:spec_accept_rate"}},
@@ -71,7 +61,7 @@ const std::vector<Alias>& aliases() {
       {"ecc", {"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"}},
       {"pcie_replays", {"DCGM_FI_DEV_PCIE_REPLAY_COUNTER"}},
       {"nvlink_errors",
-       {"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL"}},
+          {"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL"}},
       {"thermal_violation", {"DCGM_FI_DEV_THERMAL_VIOLATION"}},
       {"cpu_seconds", {"process_cpu_seconds_total"}},
       {"rss", {"process_resident_memory_bytes", "cheetah_host_rss_bytes"}},
@@ -89,8 +79,8 @@ std::string shown_names(std::string_view what) {
 }
 
 // The engine's name for `what` + suffix, as far as this engine has one.
-const std::vector<Series>* series_of(const Metrics& metrics, std::string_view what,
-                                     const std::string& suffix = "") {
+const std::vector<Series>* series_of(
+    const Metrics& metrics, std::string_view what, const std::string& suffix = "") {
   for (const Alias& alias : aliases()) {
     if (alias.ours != what) continue;
     for (const std::string& name : alias.theirs)
@@ -105,6 +95,28 @@ std::optional<double> sum_of(const Metrics& metrics, std::string_view what, cons
   double sum = 0;
   for (const Series& one : *series) sum += one.value;
   return sum;
+}
+
+// The same series in an earlier reading, by its labels.
+const Series* match(const std::vector<Series>* series, const Series& one) {
+  if (series == nullptr) return nullptr;
+  const auto found = std::find_if(
+      series->begin(), series->end(), [&](const Series& other) { return other.labels == one.labels; });
+  return found == series->end() ? nullptr : &*found;
+}
+
+// What one counter added: from zero again when its process was restarted in between.
+double added_to(const Series& now, const Series* before) {
+  if (before == nullptr) return now.value;
+  return now.value >= before->value ? now.value - before->value : now.value;
+}
+
+std::string name_of_series(const Series& series) {
+  for (const char* label :
+      {"gpu", "device", "engine", "replica", "instance", "pod", "expert", "model_name", "model"})
+    if (const auto found = series.labels.find(label); found != series.labels.end())
+      return format("{} {}", label, found->second);
+  return "the engine";
 }
 
 Value<double> no_metric(const std::string& source, std::string_view what) {
@@ -132,13 +144,32 @@ Value<double> EngineFacts::gauge(std::string_view what) const {
 }
 
 Value<double> EngineFacts::counter(std::string_view what) const {
-  const auto after = sum_of(now, what);
-  if (!after) return no_metric(source, what);
-  const auto first = before ? sum_of(*before, what) : std::nullopt;
-  if (!first) return {*after, source};
-  if (*after < *first)
-    return Value<double>::unreadable(source, "the engine was restarted between the readings");
-  return {*after - *first, source};
+  if (series_of(now, what) == nullptr) return no_metric(source, what);
+  double sum = 0;
+  for (const auto& [name, added] : each_added(what)) sum += added;
+  return {sum, source};
+}
+
+Value<double> EngineFacts::most(std::string_view what) const {
+  const auto values = each(what);
+  return values.empty() ? no_metric(source, what)
+                        : Value<double>(*std::max_element(values.begin(), values.end()), source);
+}
+
+std::vector<std::pair<std::string, double>> EngineFacts::each_added(std::string_view what) const {
+  std::vector<std::pair<std::string, double>> all;
+  if (const auto* series = series_of(now, what))
+    for (const Series& one : *series)
+      all.emplace_back(
+          name_of_series(one), added_to(one, before ? match(series_of(*before, what), one) : nullptr));
+  return all;
+}
+
+std::vector<std::pair<std::string, double>> EngineFacts::each_named(std::string_view what) const {
+  std::vector<std::pair<std::string, double>> all;
+  if (const auto* series = series_of(now, what))
+    for (const Series& one : *series) all.emplace_back(name_of_series(one), one.value);
+  return all;
 }
 
 Value<double> EngineFacts::rate(std::string_view what) const {
@@ -154,8 +185,8 @@ Value<double> EngineFacts::quantile(std::string_view what, double q) const {
     for (const auto& [bound, count] : buckets_of(*before, what)) buckets[bound] -= count;
   const double total = buckets.rbegin()->second;
   if (total < 100)
-    return Value<double>::absent(source,
-                                 format("only {:.0f} observations: 100 are needed", std::max(0.0, total)));
+    return Value<double>::absent(
+        source, format("only {:.0f} observations: 100 are needed", std::max(0.0, total)));
   double low = 0, below = 0;
   for (const auto& [bound, count] : buckets) {
     if (count >= q * total) {
@@ -177,23 +208,25 @@ Value<double> EngineFacts::mean(std::string_view what) const {
   return {added / observations, source};
 }
 
-Value<double> EngineFacts::share(std::string_view what, std::string_view label,
-                                 std::vector<std::string> values) const {
+Value<double> EngineFacts::share(
+    std::string_view what, std::string_view label, std::vector<std::string> values) const {
   const auto* series = series_of(now, what);
   if (series == nullptr) return no_metric(source, what);
   double chosen_sum = 0, all = 0;
   bool labelled = false;
   for (const Series& one : *series) {
     const auto found = one.labels.find(std::string(label));
-    all += one.value;
+    // By change: errors of last week are not today's, and today's do not drown in a million good answers.
+    const double added = added_to(one, before ? match(series_of(*before, what), one) : nullptr);
+    all += added;
     if (found == one.labels.end()) continue;
     labelled = true;
     for (const std::string& value : values)
-      if (starts_with(found->second, value)) chosen_sum += one.value;
+      if (starts_with(found->second, value)) chosen_sum += added;
   }
-  if (!labelled || all < 100)
-    return Value<double>::absent(source,
-                                 format("{} has no {} or too few requests", shown_names(what), label));
+  if (!labelled || all < (before ? 20 : 100))
+    return Value<double>::absent(
+        source, format("{} has no {} or too few requests", shown_names(what), label));
   return {chosen_sum / all, source};
 }
 

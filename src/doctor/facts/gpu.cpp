@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/facts/gpu.h"
 
 #include <algorithm>
@@ -12,8 +13,12 @@ constexpr int kMaxGpus = 256;
 
 // Where distributions and the container toolkit put the driver's and CUDA's libraries.
 constexpr const char* kLibraryFolders[] = {
-    "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64",
-    "usr/local/cuda/lib64",     "usr/local/cuda/compat",     "usr/local/nvidia/lib64",
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "usr/lib64",
+    "usr/local/cuda/lib64",
+    "usr/local/cuda/compat",
+    "usr/local/nvidia/lib64",
 };
 
 Value<std::vector<std::string>> find_libraries(const Source& source) {

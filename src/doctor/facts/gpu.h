@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What NVML (or nvidia-smi) says, in one text form: "driver=580.65.06", "gpu.0.persistence=1" a line. The
 // collector writes it, the parser reads it back; a snapshot and a fixture hold the same text.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // nvidia-smi --query-gpu=… --format=csv, turned into the text form of facts/gpu.h.
 #include <algorithm>
 #include <cctype>
@@ -74,8 +75,8 @@ std::string converted(const Column& column, std::string_view value) {
 
 const Column* column_named(std::string_view header) {
   const std::string_view name = trimmed(header.substr(0, header.find('[')));
-  const auto found = std::find_if(std::begin(kColumns), std::end(kColumns),
-                                  [&](const Column& column) { return column.query == name; });
+  const auto found = std::find_if(
+      std::begin(kColumns), std::end(kColumns), [&](const Column& column) { return column.query == name; });
   return found == std::end(kColumns) ? nullptr : found;
 }
 

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/facts/host.h"
 
 #include <algorithm>
 
 #include "base/error.h"
+#include "doctor/facts/counters.h"
 #include "doctor/text.h"
 
 namespace cheetah::doctor {
@@ -20,8 +22,8 @@ Value<Pressure> read_pressure(const Source& source, const std::string& path) {
     const std::string_view rest = line.substr(at + 6);
     if (const auto value = to_number(rest.substr(0, rest.find(' ')))) return {Pressure{*value}, path};
   }
-  return Value<Pressure>::unreadable(path,
-                                     "expected 'some avg10=… avg60=…', found '" + printable(text.text) + "'");
+  return Value<Pressure>::unreadable(
+      path, "expected 'some avg10=… avg60=…', found '" + printable(text.text) + "'");
 }
 
 Value<bool> read_virtual(const Source& source) {
@@ -48,7 +50,11 @@ bool parse_stat(const Text& text, BusyProcess& process) {
   process.name = printable(text.text.substr(open + 1, close - open - 1));
   const auto words = words_of(std::string_view(text.text).substr(close + 1));
   if (words.size() < 13) return false;
+  process.parent = to_integer(words[1]).value_or(0);
+  process.group = to_integer(words[2]).value_or(0);
+  process.session = to_integer(words[3]).value_or(0);
   process.ticks = to_number(words[11]).value_or(0) + to_number(words[12]).value_or(0);
+  if (words.size() > 19) process.start_ticks = to_number(words[19]).value_or(0);
   return true;
 }
 
@@ -57,7 +63,8 @@ Value<std::vector<BusyProcess>> read_processes(const Source& source) {
   for (const std::string& name : source.list("proc")) {
     const auto pid = to_integer(name);
     if (!pid || *pid <= 0) continue;
-    BusyProcess process{.pid = *pid, .name = {}, .ticks = 0};
+    BusyProcess process;
+    process.pid = *pid;
     const Text stat = source.read("proc/" + name + "/stat", 4096);
     if (stat.ok() && parse_stat(stat, process)) processes.push_back(std::move(process));
     if (processes.size() >= kMaxProcesses) break;
@@ -103,8 +110,15 @@ bool HostFacts::has_module(std::string_view name) const {
 
 bool HostFacts::runs(std::string_view process_name) const {
   return processes && std::any_of(processes->begin(), processes->end(), [&](const BusyProcess& process) {
-           return starts_with(process.name, process_name.substr(0, 15));
-         });
+    return starts_with(process.name, process_name.substr(0, 15));
+  });
+}
+
+const BusyProcess* HostFacts::process(int64_t pid) const {
+  if (processes)
+    for (const BusyProcess& process : *processes)
+      if (process.pid == pid) return &process;
+  return nullptr;
 }
 
 HostFacts collect_host(const Source& source) {
@@ -117,8 +131,11 @@ HostFacts collect_host(const Source& source) {
   host.vendor = read_line(source, "sys/class/dmi/id/sys_vendor");
   host.product = read_line(source, "sys/class/dmi/id/product_name");
   host.bios_version = read_line(source, "sys/class/dmi/id/bios_version");
+  host.asset_tag = read_line(source, "sys/class/dmi/id/chassis_asset_tag");
   host.bios_date = read_line(source, "sys/class/dmi/id/bios_date");
   host.is_virtual = read_virtual(source);
+  host.has_x86_flags = contains(source.read("proc/cpuinfo", 65536).text, "\nflags");
+  host.uptime_s = read_uptime(source);
   const auto user = read_line(source, "cheetah/user");
   host.is_root =
       user ? Value<bool>(*user == "0", user.source()) : Value<bool>::absent(user.source(), user.reason());

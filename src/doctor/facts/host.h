@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The kernel and what it says about itself.
 #include <map>
@@ -9,13 +10,14 @@
 namespace cheetah::doctor {
 
 struct Pressure {
-  double some_avg60 = 0;  // % of the last minute in which somebody waited
+  double some_avg60 = 0;  // % of the last minute in which tasks waited
 };
 
 struct BusyProcess {
-  int64_t pid = 0;
+  int64_t pid = 0, parent = 0, group = 0, session = 0;
   std::string name;
-  double ticks = 0;  // of 10 ms, since it started
+  double ticks = 0;        // of 10 ms, since it started
+  double start_ticks = 0;  // after boot; 0 unknown
 };
 
 struct HostFacts {
@@ -24,8 +26,10 @@ struct HostFacts {
   Value<std::string> command_line;
   Value<std::string> clocksource;
   Value<std::string> clock_sync;  // "synchronized 1 error_us 120"
-  Value<std::string> vendor, product, bios_version, bios_date;
-  Value<bool> is_virtual;  // a hypervisor runs below this kernel
+  Value<std::string> vendor, product, bios_version, bios_date, asset_tag;
+  Value<bool> is_virtual;      // a hypervisor runs below this kernel
+  bool has_x86_flags = false;  // cpuinfo lists flags: it would name a hypervisor
+  double uptime_s = 0;         // 0 unknown
   Value<bool> is_root;
   Value<std::string> kernel_log;
   Value<std::vector<std::string>> modules;
@@ -38,6 +42,7 @@ struct HostFacts {
 
   bool has_module(std::string_view name) const;
   bool runs(std::string_view process_name) const;
+  const BusyProcess* process(int64_t pid) const;
 };
 
 HostFacts collect_host(const Source& source);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/facts/measured.h"
 
 namespace cheetah::doctor {

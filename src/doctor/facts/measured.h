@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What doctor measure found: "name=value" lines, e.g. "memory.read.0=21.3e9" (bytes a second on node 0).
 #include <string>

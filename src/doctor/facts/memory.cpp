@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/facts/memory.h"
 
 #include "base/error.h"
@@ -11,13 +12,13 @@ Value<std::vector<SwapArea>> read_swaps(const Source& source) {
   std::vector<SwapArea> areas;
   const auto lines = lines_of(text.text);
   if (lines.empty() || !starts_with(lines[0], "Filename"))
-    return Value<std::vector<SwapArea>>::unreadable(text.path,
-                                                    "expected a table that begins with 'Filename'");
+    return Value<std::vector<SwapArea>>::unreadable(
+        text.path, "expected a table that begins with 'Filename'");
   for (size_t i = 1; i < lines.size(); ++i) {
     const auto words = words_of(lines[i]);
     if (words.size() < 5) continue;
     areas.push_back({printable(words[0]), to_integer(words[2]).value_or(0) * 1024,
-                     to_integer(words[3]).value_or(0) * 1024});
+        to_integer(words[3]).value_or(0) * 1024});
   }
   return {std::move(areas), text.path};
 }
@@ -25,9 +26,11 @@ Value<std::vector<SwapArea>> read_swaps(const Source& source) {
 }  // namespace
 
 Value<double> MemoryFacts::bytes(const std::string& name) const {
-  if (!meminfo) return Value<double>::absent(meminfo.source(), meminfo.reason());
+  if (!meminfo)
+    return meminfo.is_unreadable() ? Value<double>::unreadable(meminfo.source(), meminfo.reason())
+                                   : Value<double>::absent(meminfo.source(), meminfo.reason());
   const auto kib = number_in(*meminfo, name);
-  if (!kib) return Value<double>::absent(meminfo.source(), "it has no line " + name);
+  if (!kib) return Value<double>::unreadable(meminfo.source(), "it has no line " + name);
   return {*kib * 1024, meminfo.source()};
 }
 
@@ -54,7 +57,8 @@ MemoryFacts collect_memory(const Source& source) {
   for (const std::string& name : source.list(edac))
     if (starts_with(name, "mc") && name.size() > 2)
       facts.controllers.push_back({name, read_integer(source, edac + "/" + name + "/ue_count"),
-                                   read_integer(source, edac + "/" + name + "/ce_count")});
+          read_integer(source, edac + "/" + name + "/ce_count"),
+          read_integer(source, edac + "/" + name + "/size_mb")});
   return facts;
 }
 

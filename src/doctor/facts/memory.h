@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@ struct SwapArea {
 
 struct MemoryController {
   std::string name;
-  Value<int64_t> uncorrected, corrected;
+  Value<int64_t> uncorrected, corrected, size_mb;
 };
 
 struct MemoryFacts {

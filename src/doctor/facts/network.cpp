@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/facts/network.h"
 
 #include "base/error.h"
@@ -18,6 +19,15 @@ std::vector<std::string> subnets_of(const Text& addresses, const std::string& ni
   return subnets;
 }
 
+// A switch per priority: on when one of them is.
+Value<bool> read_ecn(const Source& source, const std::string& folder) {
+  Value<bool> ecn = Value<bool>::absent(folder, "the driver does not tell");
+  for (const std::string& priority : source.list(folder))
+    if (const auto enabled = read_integer(source, folder + "/" + priority))
+      ecn = {ecn.value_or(false) || *enabled != 0, folder};
+  return ecn;
+}
+
 Nic read_nic(const Source& source, const std::string& name, const Text& addresses) {
   const std::string folder = "sys/class/net/" + name;
   Nic nic;
@@ -29,7 +39,17 @@ Nic read_nic(const Source& source, const std::string& name, const Text& addresse
   const std::string device = source.link(folder + "/device");
   nic.pci = base_name(device);
   nic.driver = base_name(source.link(folder + "/device/driver"));
-  nic.is_virtual = device.empty() || starts_with(nic.pci, "virtio");
+  nic.type = read_integer(source, folder + "/type").value_or(1);
+  nic.is_function = !source.link(folder + "/device/physfn").empty();
+  // Bridges of software, and the hypervisor's own adapters: their speed is a name, not a rate.
+  const std::string port = read_line(source, folder + "/phys_port_name").value_or("");
+  const bool represents = contains(port, "vf") || contains(port, "sf") || contains(port, "hpf");
+  nic.is_virtual = device.empty() || represents || starts_with(nic.pci, "virtio") ||
+                   nic.driver == "hv_netvsc" || nic.driver == "vmxnet3" || nic.driver == "virtio_net";
+  // Both ends take part: the receiver that tells of a mark, and the sender that slows down.
+  nic.ecn = read_ecn(source, folder + "/ecn/roce_rp/enable");
+  const Value<bool> receiver = read_ecn(source, folder + "/ecn/roce_np/enable");
+  if (receiver && (!nic.ecn || !*receiver)) nic.ecn = receiver;
   nic.is_wireless = !source.list(folder + "/wireless").empty() || starts_with(name, "wl");
   nic.subnets = subnets_of(addresses, name);
   return nic;
@@ -46,6 +66,7 @@ RdmaPort read_port(const Source& source, const std::string& device, const std::s
   result.rate = read_line(source, folder + "/rate");
   result.link_layer = read_line(source, folder + "/link_layer");
   result.pci = base_name(source.link(root + "/device"));
+  result.board = read_line(source, root + "/board_id").value_or("");
   result.firmware = read_line(source, root + "/fw_ver").value_or("");
   int entries = 0;
   for (const std::string& index : source.list(folder + "/gids")) {

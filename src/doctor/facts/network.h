@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <string>
 #include <vector>
@@ -11,8 +12,12 @@ struct Nic {
   Value<std::string> state, duplex;
   Value<int64_t> speed_mbps, mtu;
   std::string driver, pci;
+  int64_t type = 1;          // as in if_arp.h: 1 Ethernet, 32 InfiniBand
+  bool is_function = false;  // a virtual function: the host decides
   bool is_virtual = false, is_wireless = false;
   std::vector<std::string> subnets;  // "10.0.1.0/24"
+  Value<bool> ecn;                   // congestion control of RoCE answers marks
+  bool is_ib() const { return type == 32; }
 
   bool is_up() const { return state.is("up"); }
   // Fast enough to carry collectives or data: what the network checks are about.
@@ -24,7 +29,7 @@ struct RdmaPort {
   Value<std::string> state, physical_state, rate, link_layer;
   std::vector<std::string> gids, gid_types;  // of the entries that are set
   std::string pci;
-  std::string firmware;
+  std::string firmware, board;
   bool is_ethernet() const { return link_layer.is("Ethernet"); }
 };
 

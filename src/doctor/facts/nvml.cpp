@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What NVML tells of every GPU. The declarations are our own, of the few functions we call.
 #include <algorithm>
 #include <cctype>
@@ -108,8 +109,8 @@ void Writer::memory() {
 
 void Writer::errors() {
   pair("ecc.current", "ecc.pending", "nvmlDeviceGetEccMode");
-  const std::pair<const char*, int> counters[] = {{"ecc.uncorrected.volatile", 0},
-                                                  {"ecc.uncorrected.aggregate", 1}};
+  const std::pair<const char*, int> counters[] = {
+      {"ecc.uncorrected.volatile", 0}, {"ecc.uncorrected.aggregate", 1}};
   for (const auto& [name, counter] : counters) {
     unsigned long long count = 0;
     if (nvml_.call("nvmlDeviceGetTotalEccErrors", device_, 1, counter, &count) == kSuccess) line(name, count);
@@ -194,7 +195,7 @@ void Writer::peers(const std::vector<Device>& all) {
   constexpr int kOverNvlink = 2;  // of nvmlDeviceGetP2PStatus; 0 reads
   std::string list;
   for (size_t other = 0; other < all.size(); ++other) {
-    if (static_cast<int>(other) == index_) continue;
+    if (static_cast<int>(other) == index_ || all[other] == nullptr) continue;
     int status = -1;
     std::string way = "none";
     if (nvml_.call("nvmlDeviceGetP2PStatus", device_, all[other], kOverNvlink, &status) == kSuccess &&
@@ -222,12 +223,16 @@ std::string describe(const Library& nvml) {
     text += format("cuda={}.{}\n", cuda / 1000, cuda % 1000 / 10);
   unsigned count = 0;
   nvml.call("nvmlDeviceGetCount_v2", &count);
-  std::vector<Device> devices;
-  for (unsigned i = 0; i < std::min(count, 256u); ++i) {
-    Device device = nullptr;
-    if (nvml.call("nvmlDeviceGetHandleByIndex_v2", i, &device) == kSuccess) devices.push_back(device);
+  // A lost GPU keeps its index: what nvidia-smi calls 3 is 3 here.
+  std::vector<Device> devices(std::min(count, 256u), nullptr);
+  for (unsigned i = 0; i < devices.size(); ++i) {
+    const Status status = nvml.call("nvmlDeviceGetHandleByIndex_v2", i, &devices[i]);
+    if (status == kSuccess) continue;
+    devices[i] = nullptr;
+    text += format("gpu.{}.lost={}\n", i, status);
   }
   for (size_t i = 0; i < devices.size(); ++i) {
+    if (devices[i] == nullptr) continue;
     Writer writer(nvml, devices[i], static_cast<int>(i));
     writer.identity();
     writer.memory();
@@ -253,7 +258,7 @@ Text read_nvml(const std::string& library) {
   constexpr Status kVersionMismatch = 18;
   if (status == kVersionMismatch)
     return {path, "", Absence::kUnreadable,
-            "driver and library versions differ (NVML error 18): reload the driver or reboot"};
+        "driver and library versions differ (NVML error 18): reload the driver or reboot"};
   if (status != kSuccess)
     return {path, "", Absence::kMissing, format("NVML found no working driver (error {})", status)};
   std::string text = describe(nvml);

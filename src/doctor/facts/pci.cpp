@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/facts/pci.h"
 
 #include <algorithm>
@@ -51,6 +52,24 @@ std::vector<std::string> bridges_above(const std::string& link) {
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+void read_link(const Source& source, const std::string& folder, PciDevice& device) {
+  device.speed = read_line(source, folder + "/current_link_speed");
+  device.max_speed = read_line(source, folder + "/max_link_speed");
+  device.width = read_integer(source, folder + "/current_link_width");
+  device.max_width = read_integer(source, folder + "/max_link_width");
+}
+
+void read_errors(const Source& source, const std::string& folder, PciDevice& device) {
+  const auto count = [](const Value<Fields>& fields, const char* name, Value<int64_t>& into) {
+    if (!fields) return;
+    if (const auto total = number_in(*fields, name)) into = {static_cast<int64_t>(*total), fields.source()};
+  };
+  count(read_fields(source, folder + "/aer_dev_fatal", ' '), "TOTAL_ERR_FATAL", device.fatal_errors);
+  const auto corrected = read_fields(source, folder + "/aer_dev_correctable", ' ');
+  count(corrected, "TOTAL_ERR_COR", device.corrected_errors);
+  count(corrected, "Rollover", device.replays);
+}
+
 PciDevice read_device(const Source& source, const std::string& address) {
   const std::string folder = kFolder + "/" + address;
   PciDevice device;
@@ -60,24 +79,20 @@ PciDevice read_device(const Source& source, const std::string& address) {
   device.class_code = read_integer(source, folder + "/class").value_or(0);
   device.path = bridges_above(source.link(folder));
   if (device.is_bridge()) device.redirects_peers = read_redirect(source, folder + "/config");
-  if (!device.is_gpu() && !device.is_network() && !device.is_nvme()) return device;
+  if (!device.is_gpu() && !device.is_network() && !device.is_nvme() && !device.is_bridge()) return device;
+  read_link(source, folder, device);
+  read_errors(source, folder, device);
+  if (device.is_bridge()) return device;
+  device.subsystem = read_integer(source, folder + "/subsystem_device").value_or(0);
+  const std::string group = source.link(folder + "/iommu_group");
+  if (!group.empty())
+    device.iommu_type =
+        read_line(source, "sys/kernel/iommu_groups/" + base_name(group) + "/type").value_or("");
   device.node = read_integer(source, folder + "/numa_node");
   device.local_cpus = read_cpus(source, folder + "/local_cpulist");
-  device.speed = read_line(source, folder + "/current_link_speed");
-  device.max_speed = read_line(source, folder + "/max_link_speed");
-  device.width = read_integer(source, folder + "/current_link_width");
-  device.max_width = read_integer(source, folder + "/max_link_width");
   device.driver = base_name(source.link(folder + "/driver"));
   for (const std::string& irq : source.list(folder + "/msi_irqs"))
     if (const auto number = to_integer(irq)) device.interrupts.push_back(static_cast<int>(*number));
-  const auto fatal = read_fields(source, folder + "/aer_dev_fatal", ' ');
-  if (fatal)
-    if (const auto total = number_in(*fatal, "TOTAL_ERR_FATAL"))
-      device.fatal_errors = {static_cast<int64_t>(*total), fatal.source()};
-  const auto corrected = read_fields(source, folder + "/aer_dev_correctable", ' ');
-  if (corrected)
-    if (const auto total = number_in(*corrected, "Rollover"))
-      device.replays = {static_cast<int64_t>(*total), corrected.source()};
   return device;
 }
 
@@ -94,7 +109,7 @@ Value<std::vector<PciDevice>> read_devices(const Source& source) {
 
 bool concerns_us(std::string_view name) {
   for (const char* part :
-       {"nvidia", "mlx", "nvme", "bnxt", "ena-", "ice-", "i40e", "irdma", "efa", "eth", "eno"})
+      {"nvidia", "mlx", "nvme", "bnxt", "ena-", "ice-", "i40e", "irdma", "efa", "eth", "eno"})
     if (contains(name, part)) return true;
   return false;
 }
@@ -123,8 +138,9 @@ Value<std::vector<Interrupt>> read_interrupts(const Source& source) {
     auto interrupt = parse_interrupt(lines[i], num_cpus);
     if (!interrupt || !concerns_us(interrupt->name)) continue;
     const std::string folder = "proc/irq/" + std::to_string(interrupt->number);
+    const auto allowed = read_cpus(source, folder + "/smp_affinity_list");
     auto cpus = read_cpus(source, folder + "/effective_affinity_list");
-    if (!cpus) cpus = read_cpus(source, folder + "/smp_affinity_list");
+    if (!cpus) cpus = allowed;
     interrupt->cpus = cpus.value_or({});
     // NVMe queues get managed interrupts: the kernel spreads them and refuses to move them.
     interrupt->managed = starts_with(interrupt->name, "nvme");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <string>
 #include <vector>
@@ -8,16 +9,17 @@ namespace cheetah::doctor {
 
 struct PciDevice {
   std::string address;  // 0000:17:00.0
-  int64_t vendor = 0, device = 0, class_code = 0;
+  int64_t vendor = 0, device = 0, class_code = 0, subsystem = 0;
   Value<int64_t> node;
   Value<std::vector<int>> local_cpus;
   Value<std::string> speed, max_speed;  // "32.0 GT/s PCIe"
   Value<int64_t> width, max_width;
   std::string driver;
+  std::string iommu_type;         // of its IOMMU group: identity, DMA, DMA-FQ; "" unknown
   std::vector<std::string> path;  // bridges from the root port down, without the device itself
   std::vector<int> interrupts;
   Value<bool> redirects_peers;  // a bridge with ACS request or completion redirection on
-  Value<int64_t> fatal_errors, replays;
+  Value<int64_t> fatal_errors, corrected_errors, replays;
 
   bool is_gpu() const { return vendor == 0x10de && (class_code >> 8 == 0x0302 || class_code >> 8 == 0x0300); }
   bool is_bridge() const { return class_code >> 8 == 0x0604; }
@@ -29,7 +31,7 @@ struct Interrupt {
   int number = 0;
   std::string name;
   std::vector<int> cpus;  // where it is delivered
-  bool managed = false;   // the kernel placed it and lets nobody move it
+  bool managed = false;   // the kernel placed it and no tool may move it
   double count = 0;
 };
 

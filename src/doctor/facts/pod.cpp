@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/facts/pod.h"
 
 #include "base/error.h"
@@ -11,15 +12,15 @@ constexpr size_t kMaxPods = 1000;
 
 // Where each kind keeps the pod: a Deployment in spec.template.spec, a CronJob two templates deep.
 constexpr const char* kSpecPaths[] = {"spec.jobTemplate.spec.template.spec", "spec.template.spec",
-                                      "spec.leaderWorkerTemplate.workerTemplate.spec", "template.spec"};
+    "spec.leaderWorkerTemplate.workerTemplate.spec", "template.spec"};
 
 void add_replica_specs(const Document& object, PodFacts& facts) {  // PyTorchJob, MPIJob, TFJob
   for (const char* name : {"pytorchReplicaSpecs", "mpiReplicaSpecs", "tfReplicaSpecs"})
     for (const auto& [role, replica] : object.at("spec").at(name).members)
       if (replica.has("template.spec"))
-        facts.pods.push_back({object.at("kind").string_or("?"),
-                              object.at("metadata.name").string_or("?") + "/" + role,
-                              replica.at("template.spec"), replica.at("replicas").number().value_or(1)});
+        facts.pods.push_back(
+            {object.at("kind").string_or("?"), object.at("metadata.name").string_or("?") + "/" + role,
+                replica.at("template.spec"), replica.at("replicas").number().value_or(1)});
 }
 
 void add_object(const Document& object, PodFacts& facts, int depth) {
@@ -52,6 +53,15 @@ std::vector<const Document*> PodSpec::containers() const {
   std::vector<const Document*> all;
   for (const Document& container : spec.at("containers").items)
     if (container.is_map()) all.push_back(&container);
+  for (const Document& container : spec.at("initContainers").items)
+    if (container.is_map() && container.at("restartPolicy").text == "Always") all.push_back(&container);
+  return all;
+}
+
+std::vector<const Document*> PodSpec::all_containers() const {
+  std::vector<const Document*> all = containers();
+  for (const Document& container : spec.at("initContainers").items)
+    if (container.is_map() && container.at("restartPolicy").text != "Always") all.push_back(&container);
   return all;
 }
 
@@ -63,21 +73,14 @@ PodFacts read_pods(std::string_view text, const std::string& what) {
   return facts;
 }
 
-std::optional<double> parse_cpus(const std::string& text) {
-  if (text.ends_with('m')) {
-    const auto milli = to_number(text.substr(0, text.size() - 1));
-    return milli ? std::optional(*milli / 1000) : std::nullopt;
-  }
-  return to_number(text);
-}
-
-std::optional<double> parse_memory(const std::string& text) {
-  const std::pair<const char*, double> units[] = {
-      {"Ki", 1024.0}, {"Mi", 1048576.0}, {"Gi", 1073741824.0}, {"Ti", 1099511627776.0},
-      {"k", 1e3},     {"M", 1e6},        {"G", 1e9},           {"T", 1e12}};
-  for (const auto& [suffix, unit] : units)
-    if (text.ends_with(suffix)) {
-      const auto number = to_number(text.substr(0, text.size() - std::string_view(suffix).size()));
+std::optional<double> parse_quantity(std::string_view text) {
+  text = trimmed(text);
+  constexpr std::pair<std::string_view, double> kUnits[] = {{"Ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30},
+      {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"Ei", 0x1p60}, {"n", 1e-9}, {"u", 1e-6}, {"m", 1e-3}, {"k", 1e3},
+      {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"E", 1e18}};
+  for (const auto& [suffix, unit] : kUnits)
+    if (text.size() > suffix.size() && text.substr(text.size() - suffix.size()) == suffix) {
+      const auto number = to_number(text.substr(0, text.size() - suffix.size()));
       return number ? std::optional(*number * unit) : std::nullopt;
     }
   return to_number(text);

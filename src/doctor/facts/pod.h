@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Kubernetes objects of a YAML file: the pods they would start, and the autoscalers beside them.
 #include <string>
@@ -12,7 +13,8 @@ struct PodSpec {
   Document spec;           // of the pod
   double replicas = 1;
 
-  std::vector<const Document*> containers() const;
+  std::vector<const Document*> containers() const;      // what serves, sidecars included
+  std::vector<const Document*> all_containers() const;  // and those that only run before
   bool is_service() const {
     return kind == "Deployment" || kind == "StatefulSet" || kind == "LeaderWorkerSet";
   }
@@ -26,9 +28,8 @@ struct PodFacts {
 // Throws Error when the text is no YAML, or holds nothing that starts a pod.
 PodFacts read_pods(std::string_view text, const std::string& what);
 
-// "500m" -> 0.5, "16" -> 16; nullopt when it is no quantity.
-std::optional<double> parse_cpus(const std::string& text);
-std::optional<double> parse_memory(const std::string& text);  // "16Gi", "512M"
-double gpus_of(const Document& container);                    // whole ones; slices count as one each
+// A quantity of Kubernetes: "500m", "16", "16Gi", "512M", "1e3", "1.5"; nullopt when it is none.
+std::optional<double> parse_quantity(std::string_view text);
+double gpus_of(const Document& container);  // whole ones; slices count as one each
 
 }  // namespace cheetah::doctor

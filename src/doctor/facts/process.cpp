@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/facts/process.h"
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "base/error.h"
+#include "doctor/facts/options.h"
 
 namespace cheetah::doctor {
 namespace {
@@ -22,6 +25,7 @@ Value<Fields> read_limits(const Source& source, const std::string& path) {
     if (!starts_with(line, "Max ") || gap == std::string_view::npos) continue;
     const auto words = words_of(line.substr(gap));
     if (!words.empty()) limits.emplace(std::string(line.substr(0, gap)), std::string(words[0]));
+    if (words.size() > 1) limits.emplace("Hard " + std::string(line.substr(0, gap)), std::string(words[1]));
   }
   if (limits.empty()) return Value<Fields>::unreadable(path, "it lists no limits");
   return {std::move(limits), path};
@@ -30,12 +34,7 @@ Value<Fields> read_limits(const Source& source, const std::string& path) {
 Value<std::vector<std::string>> read_arguments(const Source& source, const std::string& path) {
   const Text text = source.read(path, 262144);
   if (!text.ok()) return Value<std::vector<std::string>>::absent(text);
-  std::vector<std::string> arguments;
-  // A fixture writes one argument a line; the kernel separates them with zero bytes.
-  for (const std::string_view part :
-       split(text.text, contains(text.text, std::string_view("\0", 1)) ? '\0' : '\n'))
-    if (!part.empty()) arguments.push_back(printable(part, 1024));
-  return {std::move(arguments), path};
+  return {command_words(text.text), path};
 }
 
 Value<std::vector<std::string>> read_libraries(const Source& source, const std::string& path) {
@@ -129,15 +128,79 @@ void read_open_files(const Source& source, const std::string& folder, ProcessFac
   facts.gpus = {std::move(gpus), folder + "/fd"};
 }
 
-Value<std::vector<int64_t>> read_children(const Source& source, const std::string& folder,
-                                          const std::string& id) {
+Value<std::vector<int64_t>> read_children(
+    const Source& source, const std::string& folder, const std::string& id) {
   const std::string path = folder + "/task/" + id + "/children";
-  const Text text = source.read(path);
+  Text text = source.read(path);
   if (!text.ok()) return Value<std::vector<int64_t>>::absent(text);
   std::vector<int64_t> children;
   for (const std::string_view word : words_of(text.text))
     if (const auto child = to_integer(word)) children.push_back(*child);
   return {std::move(children), path};
+}
+
+struct Ancestry {
+  int64_t parent = 0;
+  std::string name;
+};
+
+std::map<int64_t, Ancestry> read_ancestry(const Source& source) {
+  constexpr size_t kMost = 32768;
+  std::map<int64_t, Ancestry> all;
+  for (const std::string& name : source.list("proc")) {
+    const auto pid = to_integer(name);
+    if (!pid || *pid <= 0 || all.size() >= kMost) continue;
+    const Text stat = source.read("proc/" + name + "/stat", 4096);
+    const size_t open = stat.text.find('('), close = stat.text.rfind(')');
+    if (!stat.ok() || open == std::string::npos || close == std::string::npos || close < open) continue;
+    const auto words = words_of(std::string_view(stat.text).substr(close + 1));
+    if (words.size() < 2) continue;
+    all[*pid] = {to_integer(words[1]).value_or(0), stat.text.substr(open + 1, close - open - 1)};
+  }
+  return all;
+}
+
+// What starts jobs of many people is no part of one job.
+bool starts_many_jobs(const std::string& name) {
+  for (const char* known : {"systemd", "init", "sshd", "containerd-shim", "dockerd", "conmon", "slurmd",
+           "slurmstepd", "kubelet", "login", "tmux", "screen", "crond", "pbs_mom"})
+    if (starts_with(name, known)) return true;
+  return false;
+}
+
+// The group of a container or a batch job: its processes belong together.
+std::string own_group(const Source& source, const std::string& id) {
+  std::string text = source.read("proc/" + id + "/cgroup", 65536).text;
+  for (const char* mark : {"docker", "kubepods", "libpod", "slurm/", "lxc", "job_"})
+    if (contains(text, mark)) return text;
+  return "";
+}
+
+Value<std::vector<int64_t>> find_relatives(const Source& source, const std::string& id) {
+  const auto all = read_ancestry(source);
+  const auto own = to_integer(id);
+  if (!own || all.find(*own) == all.end())
+    return Value<std::vector<int64_t>>::absent("proc/*/stat", "the process tree is not visible");
+  int64_t top = *own;
+  for (int steps = 0; steps < 64; ++steps) {
+    const auto parent = all.find(all.at(top).parent);
+    if (parent == all.end() || parent->first <= 1 || starts_many_jobs(parent->second.name)) break;
+    top = parent->first;
+  }
+  const std::string group = own_group(source, id);
+  std::vector<int64_t> relatives;
+  for (const auto& [pid, one] : all) {
+    int64_t at = pid;
+    for (int steps = 0; steps < 64 && at != top; ++steps) {
+      const auto next = all.find(at);
+      if (next == all.end() || next->second.parent <= 0) break;
+      at = next->second.parent;
+    }
+    if (at == top ||
+        (!group.empty() && source.read("proc/" + std::to_string(pid) + "/cgroup", 65536).text == group))
+      relatives.push_back(pid);
+  }
+  return {std::move(relatives), "proc/*/stat"};
 }
 
 }  // namespace
@@ -159,6 +222,11 @@ Value<double> ProcessFacts::status_kb(const std::string& name) const {
   return {*number, status.source()};
 }
 
+bool ProcessFacts::is_relative(int64_t pid) const {
+  return id == std::to_string(pid) ||
+         (relatives && std::binary_search(relatives->begin(), relatives->end(), pid));
+}
+
 ProcessFacts collect_process(const Source& source, const std::string& id) {
   const std::string folder = "proc/" + id;
   ProcessFacts facts;
@@ -176,6 +244,7 @@ ProcessFacts collect_process(const Source& source, const std::string& id) {
   facts.smaps = read_fields(source, folder + "/smaps_rollup", ':');
   facts.threads = read_threads(source, folder + "/task");
   facts.children = read_children(source, folder, id);
+  facts.relatives = find_relatives(source, id);
   read_open_files(source, folder, facts);
   return facts;
 }

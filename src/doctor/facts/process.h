@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One process: the job the person asks about (--pid), or the doctor itself for what a child would inherit.
 #include <map>
@@ -28,7 +29,11 @@ struct ProcessFacts {
   Value<std::vector<ThreadFacts>> threads;
   Value<std::vector<int64_t>> children;
   Value<std::vector<int64_t>> open_flags;  // of its regular files
-  Value<std::vector<int>> gpus;            // indices of the /dev/nvidiaN it holds open
+  Value<std::vector<int>> gpus;  // indices: of the driver's list of processes, or of open device files
+  // All processes of the same job: below one launcher, or in the same container or batch job.
+  Value<std::vector<int64_t>> relatives;
+
+  bool is_relative(int64_t pid) const;
 
   Value<double> limit(const std::string& name) const;  // infinity for "unlimited"
   Value<double> status_kb(const std::string& name) const;

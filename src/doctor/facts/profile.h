@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What a trace or a counter file says, whatever tool wrote it.
 #include <string>
@@ -16,6 +17,7 @@ struct GpuSpan {
   std::string name;
   double bytes = 0;
   bool pageable = false;
+  int device = 0;
 };
 
 struct HostCall {
@@ -32,15 +34,21 @@ struct Timeline {
   bool has_host = false;
 };
 
+struct GpuShare {
+  int device = 0;
+  double busy_us = 0;
+};
+
 struct TopKernel {
   std::string name;
   double share = 0;  // of all kernel time
   int64_t count = 0;
 };
 
-// The numbers the checks look at.
+// The numbers the checks look at. Times are summed over the GPUs, the window too.
 struct TimelineFacts {
   double window_us = 0, busy_us = 0, kernel_us = 0;
+  std::vector<GpuShare> gpus;
   double median_kernel_us = 0;
   int64_t kernels = 0, graph_launches = 0;
   double copy_us = 0, small_copy_us = 0;
@@ -60,6 +68,9 @@ TimelineFacts summarize(const Timeline& timeline);
 
 struct NcclLog {
   int64_t rdma = 0, rdma_direct = 0, sockets = 0, peer = 0, shared_memory = 0, initialized = 0;
+  int64_t nodes = 0, warnings = 0;
+  std::string network;  // "IB", "Socket", "AWS Libfabric" …: of "Using network"
+  std::string first_warning;
 };
 
 struct ProfileFacts {

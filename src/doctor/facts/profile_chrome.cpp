@@ -1,4 +1,7 @@
+// SPDX-License-Identifier: MIT
 // Chrome's trace format as PyTorch (Kineto), JAX and ourselves write it.
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
@@ -32,13 +35,16 @@ void add_event(const Json& event, Timeline& timeline) {
   const double begin = number_of(event, "ts"), end = begin + std::max(0.0, number_of(event, "dur"));
   const auto args = event.find("args");
   const double bytes = args != event.end() && args->is_object() ? number_of(*args, "bytes") : 0;
+  const int device = args != event.end() && args->is_object()
+                         ? static_cast<int>(std::clamp(number_of(*args, "device"), 0.0, 4096.0))
+                         : 0;
   const std::string shown = printable(name, 200);
   if (category == "kernel" || category == "Kernel")
-    timeline.gpu.push_back({begin, end, GpuWork::kKernel, shown, 0, false});
+    timeline.gpu.push_back({begin, end, GpuWork::kKernel, shown, 0, false, device});
   else if (category == "gpu_memcpy")
-    timeline.gpu.push_back({begin, end, copy_kind(name), shown, bytes, contains(name, "Pageable")});
+    timeline.gpu.push_back({begin, end, copy_kind(name), shown, bytes, contains(name, "Pageable"), device});
   else if (category == "gpu_memset")
-    timeline.gpu.push_back({begin, end, GpuWork::kSet, shown, bytes, false});
+    timeline.gpu.push_back({begin, end, GpuWork::kSet, shown, bytes, false, device});
   else if (category == "cuda_runtime" || category == "cuda_driver")
     timeline.host.push_back({begin, end, shown});
   else if (category == "user_annotation" || category == "gpu_user_annotation" || category == "nvtx")

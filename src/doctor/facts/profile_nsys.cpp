@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Nsight Systems' SQLite export (nsys export --type sqlite), opened for reading alone.
 #include <sqlite3.h>
 
@@ -31,8 +32,16 @@ class Database {
   bool has_table(const std::string& name) {
     bool found = false;
     each("SELECT 1 FROM sqlite_master WHERE type='table' AND name='" + name + "'",
-         [&](sqlite3_stmt*) { found = true; });
+        [&](sqlite3_stmt*) { found = true; });
     return found;
+  }
+
+  // A column of a table, or "0" in exports that lack it.
+  std::string column_or_zero(const std::string& table, const std::string& column) {
+    bool found = false;
+    each("SELECT 1 FROM pragma_table_info('" + table + "') WHERE name='" + column + "'",
+        [&](sqlite3_stmt*) { found = true; });
+    return found ? column : "0";
   }
 
   template <class Row>
@@ -69,25 +78,32 @@ double us_at(sqlite3_stmt* row, int column) {
 
 constexpr int kHostToDevice = 1, kDeviceToHost = 2, kPageable = 1;  // CUPTI's numbers
 
+std::string column_of_device(Database& database, const std::string& table) {
+  return database.column_or_zero(table, "deviceId");
+}
+
 void read_gpu(Database& database, Timeline& timeline) {
   if (database.has_table("CUPTI_ACTIVITY_KIND_KERNEL"))
-    database.each(
-        "SELECT k.start, k.end, s.value FROM CUPTI_ACTIVITY_KIND_KERNEL k LEFT JOIN StringIds s ON s.id = "
-        "k.shortName",
+    database.each("SELECT k.start, k.end, s.value, " +
+                      column_of_device(database, "CUPTI_ACTIVITY_KIND_KERNEL") +
+                      " FROM CUPTI_ACTIVITY_KIND_KERNEL k LEFT JOIN StringIds s ON s.id = k.shortName",
         [&](sqlite3_stmt* row) {
-          timeline.gpu.push_back({us_at(row, 0), us_at(row, 1), GpuWork::kKernel, text_at(row, 2), 0, false});
+          timeline.gpu.push_back({us_at(row, 0), us_at(row, 1), GpuWork::kKernel, text_at(row, 2), 0, false,
+              sqlite3_column_int(row, 3)});
         });
   if (database.has_table("CUPTI_ACTIVITY_KIND_MEMCPY"))
-    database.each(
-        "SELECT start, end, copyKind, bytes, srcKind FROM CUPTI_ACTIVITY_KIND_MEMCPY",
+    database.each("SELECT start, end, copyKind, bytes, srcKind, " +
+                      column_of_device(database, "CUPTI_ACTIVITY_KIND_MEMCPY") +
+                      " FROM CUPTI_ACTIVITY_KIND_MEMCPY",
         [&](sqlite3_stmt* row) {
           const int kind = sqlite3_column_int(row, 2);
           const GpuWork work = kind == kHostToDevice   ? GpuWork::kCopyIn
                                : kind == kDeviceToHost ? GpuWork::kCopyOut
                                                        : GpuWork::kCopyInside;
-          timeline.gpu.push_back({us_at(row, 0), us_at(row, 1), work, "copy",
-                                  static_cast<double>(sqlite3_column_int64(row, 3)),
-                                  work == GpuWork::kCopyIn && sqlite3_column_int(row, 4) == kPageable});
+          timeline.gpu.push_back(
+              {us_at(row, 0), us_at(row, 1), work, "copy", static_cast<double>(sqlite3_column_int64(row, 3)),
+                  work == GpuWork::kCopyIn && sqlite3_column_int(row, 4) == kPageable,
+                  sqlite3_column_int(row, 5)});
         });
 }
 
@@ -107,7 +123,7 @@ void read_host(Database& database, Timeline& timeline) {
     });
   if (database.has_table("CUDA_UM_GPU_PAGE_FAULT_EVENTS"))
     database.each("SELECT sum(numberOfPageFaults) FROM CUDA_UM_GPU_PAGE_FAULT_EVENTS",
-                  [&](sqlite3_stmt* row) { timeline.page_faults = sqlite3_column_double(row, 0); });
+        [&](sqlite3_stmt* row) { timeline.page_faults = sqlite3_column_double(row, 0); });
 }
 
 }  // namespace

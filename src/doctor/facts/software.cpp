@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/facts/software.h"
 
 #include <cctype>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "doctor/facts/options.h"
 
 namespace cheetah::doctor {
 namespace {
@@ -14,26 +16,6 @@ uint64_t little_endian(std::string_view bytes, size_t offset, size_t size) {
   uint64_t value = 0;
   for (size_t i = 0; i < size; ++i) value |= uint64_t{static_cast<uint8_t>(bytes[offset + i])} << (8 * i);
   return value;
-}
-
-// --flag value, --flag=value, --switch and --no-switch.
-void add_arguments(const std::vector<std::string>& arguments, Fields& settings) {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
-    if (!starts_with(argument, "--") || argument.size() < 3) continue;
-    const size_t equals = argument.find('=');
-    std::string name = setting_name(argument.substr(2, equals == std::string::npos ? equals : equals - 2));
-    std::string value = "true";
-    if (equals != std::string::npos)
-      value = argument.substr(equals + 1);
-    else if (i + 1 < arguments.size() && !starts_with(arguments[i + 1], "--"))
-      value = arguments[i + 1];
-    if (starts_with(name, "no_")) {
-      name = name.substr(3);
-      value = "false";
-    }
-    settings[name] = value;
-  }
 }
 
 void add_document(const Document& document, Fields& settings, int depth) {
@@ -51,11 +33,7 @@ Value<Fields> read_settings(const Source& source, const std::string& pid, const 
   std::string where;
   if (!pid.empty()) {
     const Text text = source.read("proc/" + pid + "/cmdline", 262144);
-    std::vector<std::string> arguments;
-    const bool from_kernel = contains(text.text, std::string_view("\0", 1));
-    for (const std::string_view part : split(text.text, from_kernel ? '\0' : '\n'))
-      arguments.push_back(printable(part, 1024));
-    add_arguments(arguments, settings);
+    settings = engine_settings(command_words(text.text));
     where = text.path;
   }
   if (!config.empty()) {
@@ -69,8 +47,8 @@ Value<Fields> read_settings(const Source& source, const std::string& pid, const 
     where = config;
   }
   if (settings.empty())
-    return Value<Fields>::absent(where,
-                                 "no settings were given: name a job with --pid or a file with --config");
+    return Value<Fields>::absent(
+        where, "no settings were given: name a job with --pid or a file with --config");
   return {std::move(settings), where};
 }
 
@@ -157,8 +135,8 @@ Value<std::string> SoftwareFacts::setting(const std::string& name) const {
   return {found->second, settings.source()};
 }
 
-SoftwareFacts collect_software(const Source& source, const std::string& pid, const std::string& binary,
-                               const std::string& config) {
+SoftwareFacts collect_software(
+    const Source& source, const std::string& pid, const std::string& binary, const std::string& config) {
   SoftwareFacts facts;
   facts.environment = read_fields(source, "cheetah/environ/" + (pid.empty() ? "self" : pid), '=');
   facts.nccl_config = read_fields(source, "etc/nccl.conf", '=');

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What runs on the machine rather than what it is made of: libraries, variables, settings, GPU code.
 #include <string>
@@ -27,8 +28,8 @@ struct SoftwareFacts {
   Value<std::string> setting(const std::string& name) const;
 };
 
-SoftwareFacts collect_software(const Source& source, const std::string& pid, const std::string& binary,
-                               const std::string& config);
+SoftwareFacts collect_software(
+    const Source& source, const std::string& pid, const std::string& binary, const std::string& config);
 
 // The targets in a program's fat binaries; empty when it holds none.
 std::vector<DeviceCode> find_device_code(std::string_view bytes);

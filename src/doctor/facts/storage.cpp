@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/facts/storage.h"
 
 #include <algorithm>
@@ -13,7 +14,8 @@ std::string base_name(const std::string& path) { return path.substr(path.rfind('
 bool is_real_disk(std::string_view name) {
   for (const char* prefix : {"loop", "ram", "zram", "sr", "fd"})
     if (starts_with(name, prefix)) return false;
-  return true;
+  // nvme0c1n1 is one path of nvme0n1, not a disk.
+  return !(starts_with(name, "nvme") && name.find('c', 4) != std::string_view::npos);
 }
 
 // The address of the controller in the device's path: …/0000:41:00.0/nvme/nvme0/nvme0n1.
@@ -22,6 +24,31 @@ std::string pci_in(const std::string& link) {
   for (const std::string_view part : split(link, '/'))
     if (part.size() >= 12 && part[4] == ':' && part[7] == ':') address = std::string(part);
   return address;
+}
+
+// Behind native multipath a namespace hangs below its subsystem: the first controller's address is its own.
+std::string pci_of_subsystem(const Source& source, const std::string& link) {
+  for (const std::string_view part : split(link, '/')) {
+    if (!starts_with(part, "nvme-subsys")) continue;
+    for (const std::string& name : source.list("sys/class/nvme-subsystem/" + std::string(part))) {
+      if (!starts_with(name, "nvme") || name.find('n', 4) != std::string::npos) continue;
+      const std::string controller = "sys/class/nvme/" + name;
+      for (const std::string& place : {read_line(source, controller + "/address").value_or(""),
+               source.link(controller), source.link(controller + "/device")})
+        if (std::string address = pci_in(place); !address.empty()) return address;
+    }
+  }
+  return "";
+}
+
+std::vector<std::string> read_numbers(const Source& source, const std::string& name) {
+  const std::string folder = "sys/block/" + name;
+  std::vector<std::string> numbers{read_line(source, folder + "/dev").value_or("")};
+  for (const std::string& part : source.list(folder))
+    if (starts_with(part, name))
+      numbers.push_back(read_line(source, folder + "/" + part + "/dev").value_or(""));
+  std::erase(numbers, "");
+  return numbers;
 }
 
 BlockDevice read_device(const Source& source, const std::string& name) {
@@ -34,7 +61,10 @@ BlockDevice read_device(const Source& source, const std::string& name) {
   device.requests = read_integer(source, folder + "/queue/nr_requests");
   device.sectors = read_integer(source, folder + "/size");
   device.model = read_line(source, folder + "/device/model");
-  device.pci = pci_in(source.link(folder));
+  const std::string link = source.link(folder);
+  device.pci = pci_in(link);
+  if (device.pci.empty() && device.is_nvme()) device.pci = pci_of_subsystem(source, link);
+  device.numbers = read_numbers(source, name);
   const auto queues = source.list(folder + "/mq");
   if (!queues.empty()) device.queues = {static_cast<int64_t>(queues.size()), folder + "/mq"};
   return device;
@@ -64,8 +94,8 @@ Value<Space> read_space(const Source& source, const std::string& path) {
   const auto words = words_of(text.text);
   if (words.size() < 4) return Value<Space>::unreadable(text.path, "expected four numbers");
   return {Space{to_number(words[0]).value_or(0), to_number(words[1]).value_or(0),
-                to_number(words[2]).value_or(0), to_number(words[3]).value_or(0)},
-          text.path};
+              to_number(words[2]).value_or(0), to_number(words[3]).value_or(0)},
+      text.path};
 }
 
 Value<std::vector<FileSample>> read_files(const Source& source, const std::string& path) {
@@ -83,8 +113,11 @@ Value<std::vector<FileSample>> read_files(const Source& source, const std::strin
   return {std::move(files), text.path};
 }
 
-// Which block device serves a mount: by name below /dev, a partition cut off.
+// Which block device serves a mount: by its number, else by name below /dev, a partition cut off.
 Value<std::string> device_of(const Mount& mount, const std::vector<BlockDevice>& devices) {
+  for (const BlockDevice& device : devices)
+    if (std::find(device.numbers.begin(), device.numbers.end(), mount.block) != device.numbers.end())
+      return {device.name, "proc/self/mountinfo"};
   const std::string name = base_name(mount.device);
   const BlockDevice* best = nullptr;
   for (const BlockDevice& device : devices)
@@ -158,7 +191,7 @@ std::vector<Mount> parse_mounts(std::string_view mountinfo) {
     const auto dash = std::find(words.begin(), words.end(), "-");
     if (words.size() < 7 || words.end() - dash < 4) continue;
     mounts.push_back({unescaped(words[4]), std::string(dash[1]), unescaped(dash[2]), std::string(words[5]),
-                      std::string(dash[3]), std::string(words[2])});
+        std::string(dash[3]), std::string(words[2])});
     if (mounts.size() >= 8192) break;
   }
   return mounts;
@@ -174,8 +207,8 @@ const Mount* mount_of(const std::vector<Mount>& mounts, std::string_view path) {
   return best;
 }
 
-StorageFacts collect_storage(const Source& source, const std::string& data_path,
-                             const std::string& checkpoint_path) {
+StorageFacts collect_storage(
+    const Source& source, const std::string& data_path, const std::string& checkpoint_path) {
   StorageFacts facts;
   std::vector<BlockDevice> devices;
   for (const std::string& name : source.list("sys/block"))

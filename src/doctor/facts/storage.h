@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@ struct BlockDevice {
   Value<int64_t> read_ahead_kb, rotational, requests, sectors;
   Value<int64_t> queues;
   std::string pci;
+  std::vector<std::string> numbers;  // major:minor of the disk and its partitions
   bool is_nvme() const { return name.compare(0, 4, "nvme") == 0; }
 };
 
@@ -49,8 +51,8 @@ struct StorageFacts {
   const BlockDevice* find(std::string_view name) const;
 };
 
-StorageFacts collect_storage(const Source& source, const std::string& data_path,
-                             const std::string& checkpoint_path);
+StorageFacts collect_storage(
+    const Source& source, const std::string& data_path, const std::string& checkpoint_path);
 
 std::vector<Mount> parse_mounts(std::string_view mountinfo);
 // The mount that holds a path: the longest mount point that is a prefix of it.

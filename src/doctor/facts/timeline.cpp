@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT
 // The numbers of a timeline: unions and overlaps of intervals.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/statistics.h"
 #include "doctor/facts/profile.h"
@@ -15,7 +17,7 @@ struct Interval {
 
 std::vector<Interval> merged(std::vector<Interval> intervals) {
   std::sort(intervals.begin(), intervals.end(),
-            [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+      [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   std::vector<Interval> result;
   for (const Interval& one : intervals) {
     if (!result.empty() && one.begin <= result.back().end)
@@ -53,7 +55,7 @@ bool is_gemm(std::string_view name) {
 }
 bool is_tensor_gemm(std::string_view name) {
   return has_any(name, {"nvjet", "xmma", "wgmma", "16816", "1688", "hmma", "tensorop", "bf16", "f16", "e4m3",
-                        "tcgen05", "cutlass3x", "sm90", "sm80", "sm100"});
+                           "tcgen05", "cutlass3x", "sm90", "sm80", "sm100"});
 }
 bool is_sync(std::string_view name) {
   return has_any(name, {"Synchronize", "cudaMemcpy_v", "cuMemcpyDtoH_v"}) || name == "cudaMemcpy";
@@ -85,7 +87,7 @@ void add_kernels(const Timeline& timeline, TimelineFacts& facts) {
     durations.push_back(duration);
     if (is_gemm(span.name)) facts.gemm_us += duration;
     if (is_gemm(span.name) && is_tensor_gemm(span.name)) facts.tensor_gemm_us += duration;
-    if (has_any(span.name, {"softmax", "Softmax"})) facts.softmax_us += duration;
+    if (has_any(span.name, {"softmax", "Softmax", "SoftMax"})) facts.softmax_us += duration;
     if (has_any(span.name, {"quantize", "Quantize"})) facts.quantize_us += duration;
     TopKernel& top = by_name[span.name];
     top.name = span.name;
@@ -98,23 +100,56 @@ void add_kernels(const Timeline& timeline, TimelineFacts& facts) {
     facts.top.push_back(top);
   }
   std::sort(facts.top.begin(), facts.top.end(),
-            [](const TopKernel& a, const TopKernel& b) { return a.share > b.share; });
+      [](const TopKernel& a, const TopKernel& b) { return a.share > b.share; });
   if (facts.top.size() > 5) facts.top.resize(5);
 }
 
-void add_host(const Timeline& timeline, const std::vector<Interval>& busy, TimelineFacts& facts) {
-  std::vector<Interval> waits;
+void add_host(const Timeline& timeline, TimelineFacts& facts) {
   for (const HostCall& call : timeline.host) {
     facts.syncs += is_sync(call.name) ? 1 : 0;
     facts.allocations += is_allocation(call.name) ? 1 : 0;
     facts.launches += is_launch(call.name) ? 1 : 0;
     facts.graph_launches += contains(call.name, "GraphLaunch") ? 1 : 0;
-    if (is_sync(call.name)) waits.push_back({call.begin_us, call.end_us});
   }
+}
+
+std::vector<Interval> host_waits(const Timeline& timeline) {
+  std::vector<Interval> waits;
+  for (const HostCall& call : timeline.host)
+    if (is_sync(call.name)) waits.push_back({call.begin_us, call.end_us});
+  return merged(std::move(waits));
+}
+
+// One GPU's times within the window of all, added to the sums.
+void add_gpu(const Timeline& timeline, int device, const Interval& window, const std::vector<Interval>& waits,
+    TimelineFacts& facts) {
+  std::vector<Interval> all, compute, communication, copies_in;
+  for (const GpuSpan& span : timeline.gpu) {
+    if (span.device != device) continue;
+    const Interval interval{span.begin_us, span.end_us};
+    all.push_back(interval);
+    if (span.work == GpuWork::kKernel)
+      (is_communication(span.name) ? communication : compute).push_back(interval);
+    if (span.work == GpuWork::kCopyIn) copies_in.push_back(interval);
+  }
+  const auto busy = merged(std::move(all)), math = merged(std::move(compute));
+  const auto talk = merged(std::move(communication)), in = merged(std::move(copies_in));
+  facts.gpus.push_back({device, length(busy)});
+  facts.window_us += window.end - window.begin;
+  facts.busy_us += length(busy);
+  facts.communication_us += length(talk);
+  facts.communication_hidden_us += overlap(talk, math);
+  facts.in_us += length(in);
+  facts.in_hidden_us += overlap(in, math);
   std::vector<Interval> gaps;
-  for (size_t i = 1; i < busy.size(); ++i) gaps.push_back({busy[i - 1].end, busy[i].begin});
-  facts.gap_us = length(gaps);
-  facts.host_gap_us = facts.gap_us - overlap(gaps, merged(std::move(waits)));
+  double at = window.begin;
+  for (const Interval& one : busy) {
+    if (one.begin > at) gaps.push_back({at, one.begin});
+    at = one.end;
+  }
+  if (window.end > at) gaps.push_back({at, window.end});
+  facts.gap_us += length(gaps);
+  facts.host_gap_us += length(gaps) - overlap(gaps, waits);
 }
 
 }  // namespace
@@ -123,32 +158,24 @@ TimelineFacts summarize(const Timeline& timeline) {
   TimelineFacts facts;
   facts.has_host = timeline.has_host;
   facts.page_faults = timeline.page_faults;
-  std::vector<Interval> all, compute, communication, copies_in;
+  if (timeline.gpu.empty()) return facts;
+  Interval window{timeline.gpu.front().begin_us, timeline.gpu.front().end_us};
+  std::set<int> devices;
   for (const GpuSpan& span : timeline.gpu) {
-    const Interval interval{span.begin_us, span.end_us};
-    all.push_back(interval);
-    if (span.work == GpuWork::kKernel)
-      (is_communication(span.name) ? communication : compute).push_back(interval);
-    if (span.work == GpuWork::kCopyIn) copies_in.push_back(interval);
+    window = {std::min(window.begin, span.begin_us), std::max(window.end, span.end_us)};
+    devices.insert(span.device);
   }
-  if (all.empty()) return facts;
-  const auto busy = merged(std::move(all)), math = merged(std::move(compute));
-  const auto talk = merged(std::move(communication)), in = merged(std::move(copies_in));
-  facts.window_us = busy.back().end - busy.front().begin;
-  facts.busy_us = length(busy);
-  facts.communication_us = length(talk);
-  facts.communication_hidden_us = overlap(talk, math);
-  facts.in_us = length(in);
-  facts.in_hidden_us = overlap(in, math);
+  const auto waits = host_waits(timeline);
+  for (const int device : devices) add_gpu(timeline, device, window, waits, facts);
   add_kernels(timeline, facts);
-  add_host(timeline, busy, facts);
+  add_host(timeline, facts);
   std::vector<Interval> ranges;
   for (const HostCall& range : timeline.ranges) {
     ranges.push_back({range.begin_us, range.end_us});
     facts.steps +=
         contains(range.name, "Step") || contains(range.name, "step") || contains(range.name, "iter") ? 1 : 0;
   }
-  facts.range_us = overlap(merged(std::move(ranges)), {{busy.front().begin, busy.back().end}});
+  facts.range_us = overlap(merged(std::move(ranges)), {window}) * static_cast<double>(devices.size());
   return facts;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -11,76 +12,35 @@
 #include "doctor/measure/timing.h"
 
 namespace cheetah::doctor {
+bool fill_random(const RuntimeLibrary& cuda, const DeviceMemory& memory, size_t count) {
+  std::vector<uint16_t> block(size_t{1} << 20);
+  std::mt19937 random(11);
+  for (uint16_t& value : block) {
+    const float number = static_cast<float>(random()) / 2147483648.0f - 1.0f;
+    uint32_t bits = 0;
+    std::memcpy(&bits, &number, 4);
+    value = static_cast<uint16_t>(bits >> 16);
+  }
+  for (size_t at = 0; at < count; at += block.size()) {
+    const size_t part = std::min(block.size(), count - at) * 2;
+    if (!cuda.call("cuMemcpyHtoD_v2", memory.get() + at * 2, static_cast<const void*>(block.data()), part))
+      return false;
+  }
+  return true;
+}
+
 namespace {
 
 constexpr size_t kCopyBytes = size_t{256} << 20;
 constexpr size_t kDeviceCopyBytes = size_t{2} << 30;
 constexpr int kGemmSize = 8192;
-constexpr int kRepeats = 10;
 
 // An empty kernel, compiled by the driver for whatever GPU this is.
 constexpr const char* kEmptyKernel =
     ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry empty() { ret; }\n";
 
-class Context {
- public:
-  Context(const RuntimeLibrary& cuda, int device) : cuda_(cuda) {
-    ok_ = cuda.call("cuDeviceGet", &device_, device) &&
-          cuda.call("cuDevicePrimaryCtxRetain", &context_, device_) &&
-          cuda.call("cuCtxSetCurrent", context_) && cuda.call("cuStreamCreate", &stream_, 1u) &&
-          cuda.call("cuEventCreate", &begin_, 0u) && cuda.call("cuEventCreate", &end_, 0u);
-  }
-  ~Context() {
-    if (context_ != nullptr) cuda_.call("cuDevicePrimaryCtxRelease_v2", device_);
-  }
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
-  bool ok() const { return ok_; }
-  CudaHandle stream() const { return stream_; }
-  bool wait() const { return cuda_.call("cuStreamSynchronize", stream_); }
-
-  // Median seconds of `work`, by the GPU's own events, after a warm-up. 0: a call failed.
-  template <class Work>
-  double seconds(Work work, int repeats = kRepeats) const {
-    std::vector<double> samples;
-    for (int i = 0; i <= repeats; ++i) {
-      float milliseconds = 0;
-      if (!cuda_.call("cuEventRecord", begin_, stream_) || !work() ||
-          !cuda_.call("cuEventRecord", end_, stream_) || !cuda_.call("cuEventSynchronize", end_) ||
-          !cuda_.call("cuEventElapsedTime", &milliseconds, begin_, end_))
-        return 0;
-      if (i > 0) samples.push_back(milliseconds / 1000);
-    }
-    return median(samples);
-  }
-
- private:
-  const RuntimeLibrary& cuda_;
-  int device_ = 0;
-  bool ok_ = false;
-  CudaHandle context_ = nullptr, stream_ = nullptr, begin_ = nullptr, end_ = nullptr;
-};
-
-class DeviceMemory {
- public:
-  DeviceMemory(const RuntimeLibrary& cuda, size_t bytes) : cuda_(cuda) {
-    if (!cuda.call("cuMemAlloc_v2", &pointer_, bytes)) pointer_ = 0;
-  }
-  ~DeviceMemory() {
-    if (pointer_ != 0) cuda_.call("cuMemFree_v2", pointer_);
-  }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  CudaPointer get() const { return pointer_; }
-  bool ok() const { return pointer_ != 0; }
-
- private:
-  const RuntimeLibrary& cuda_;
-  CudaPointer pointer_ = 0;
-};
-
-void measure_host_copies(const RuntimeLibrary& cuda, const Context& context, const std::string& prefix,
-                         Results& results) {
+void measure_host_copies(
+    const RuntimeLibrary& cuda, const Context& context, const std::string& prefix, Results& results) {
   const DeviceMemory device(cuda, kCopyBytes);
   void* pinned = nullptr;
   if (!device.ok() || !cuda.call("cuMemAllocHost_v2", &pinned, kCopyBytes))
@@ -107,8 +67,8 @@ void measure_host_copies(const RuntimeLibrary& cuda, const Context& context, con
   cuda.call("cuMemFreeHost", pinned);
 }
 
-void measure_device_copy(const RuntimeLibrary& cuda, const Context& context, const std::string& prefix,
-                         Results& results) {
+void measure_device_copy(
+    const RuntimeLibrary& cuda, const Context& context, const std::string& prefix, Results& results) {
   const DeviceMemory from(cuda, kDeviceCopyBytes), to(cuda, kDeviceCopyBytes);
   if (!from.ok() || !to.ok()) return results.skip(prefix + "copy", "less than 4 GiB of GPU memory is free");
   cuda.call("cuMemsetD8Async", from.get(), static_cast<unsigned char>(7), kDeviceCopyBytes, context.stream());
@@ -119,15 +79,15 @@ void measure_device_copy(const RuntimeLibrary& cuda, const Context& context, con
     results.add(prefix + "copy", 2.0 * static_cast<double>(kDeviceCopyBytes) / seconds);  // read and written
 }
 
-void measure_launches(const RuntimeLibrary& cuda, const Context& context, const std::string& prefix,
-                      Results& results) {
+void measure_launches(
+    const RuntimeLibrary& cuda, const Context& context, const std::string& prefix, Results& results) {
   CudaHandle module = nullptr, function = nullptr;
   if (!cuda.call("cuModuleLoadData", &module, static_cast<const void*>(kEmptyKernel)) ||
       !cuda.call("cuModuleGetFunction", &function, module, "empty"))
     return results.skip(prefix + "launch_us", "the driver could not compile a kernel");
   const auto launch = [&] {
     return cuda.call("cuLaunchKernel", function, 1u, 1u, 1u, 32u, 1u, 1u, 0u, context.stream(),
-                     static_cast<void**>(nullptr), static_cast<void**>(nullptr));
+        static_cast<void**>(nullptr), static_cast<void**>(nullptr));
   };
   constexpr int kLaunches = 1000;
   for (int i = 0; i < 100; ++i) launch();
@@ -151,26 +111,8 @@ void measure_launches(const RuntimeLibrary& cuda, const Context& context, const 
   cuda.call("cuModuleUnload", module);
 }
 
-// Random BF16 numbers in [-1, 1): products of zeros draw less power and run faster than real ones.
-bool fill_random(const RuntimeLibrary& cuda, const DeviceMemory& memory, size_t count) {
-  std::vector<uint16_t> block(size_t{1} << 20);
-  std::mt19937 random(11);
-  for (uint16_t& value : block) {
-    const float number = static_cast<float>(random()) / 2147483648.0f - 1.0f;
-    uint32_t bits = 0;
-    std::memcpy(&bits, &number, 4);
-    value = static_cast<uint16_t>(bits >> 16);
-  }
-  for (size_t at = 0; at < count; at += block.size()) {
-    const size_t part = std::min(block.size(), count - at) * 2;
-    if (!cuda.call("cuMemcpyHtoD_v2", memory.get() + at * 2, static_cast<const void*>(block.data()), part))
-      return false;
-  }
-  return true;
-}
-
 void measure_gemm(const RuntimeLibrary& cuda, const Context& context, int index,
-                  const MeasureOptions& options, Results& results) {
+    const MeasureOptions& options, Results& results) {
   const std::string prefix = format("gpu.{}.", index);
   const RuntimeLibrary blas(
       {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "/usr/local/cuda/lib64/libcublas.so"});
@@ -186,9 +128,8 @@ void measure_gemm(const RuntimeLibrary& cuda, const Context& context, int index,
   const float one = 1, zero = 0;
   const auto multiply = [&] {
     return blas.call("cublasGemmEx", handle, kPlain, kPlain, kGemmSize, kGemmSize, kGemmSize,
-                     static_cast<const void*>(&one), a.get(), kBf16, kGemmSize, b.get(), kBf16, kGemmSize,
-                     static_cast<const void*>(&zero), c.get(), kBf16, kGemmSize, kComputeF32,
-                     kDefaultAlgorithm);
+        static_cast<const void*>(&one), a.get(), kBf16, kGemmSize, b.get(), kBf16, kGemmSize,
+        static_cast<const void*>(&zero), c.get(), kBf16, kGemmSize, kComputeF32, kDefaultAlgorithm);
   };
   const double seconds = context.seconds(multiply, 20);
   if (seconds <= 0) return results.skip(prefix + "gemm_bf16", "cuBLAS refused the product");
@@ -220,9 +161,8 @@ void measure_gpus(const MeasureOptions& options, Results& results) {
     return results.skip("gpu.0.pinned_in", "CUDA does not start");
   for (int index = 0; index < std::min(count, 8); ++index) {
     const std::string prefix = format("gpu.{}.", index);
-    const bool busy = std::any_of(gpus.begin(), gpus.end(), [&](const Gpu& gpu) {
-      return gpu.index == index && is_used_by_others(gpu);
-    });
+    const bool busy = std::any_of(gpus.begin(), gpus.end(),
+        [&](const Gpu& gpu) { return gpu.index == index && is_used_by_others(gpu); });
     if (busy) {
       results.skip(prefix + "pinned_in", "another program uses this GPU: it is left alone");
       continue;

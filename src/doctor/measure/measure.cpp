@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "doctor/measure.h"
 
 #include "base/error.h"
@@ -11,7 +12,7 @@ void Results::skip(const std::string& name, const std::string& why) {
 }
 
 std::string measure_all(const CpuFacts& cpu, const MeasureOptions& options,
-                        const std::function<void(const std::string&)>& progress) {
+    const std::function<void(const std::string&)>& progress) {
   Results results;
   progress("memory");
   measure_memory(cpu, results);

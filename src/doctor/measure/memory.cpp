@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -119,8 +120,8 @@ void measure_memory(const CpuFacts& cpu, Results& results) {
   std::vector<std::vector<int>> nodes;
   for (const NumaNode& node : cpu.nodes.value_or({})) {
     std::vector<int> usable;
-    std::set_intersection(node.cpus.begin(), node.cpus.end(), allowed.begin(), allowed.end(),
-                          std::back_inserter(usable));
+    std::set_intersection(
+        node.cpus.begin(), node.cpus.end(), allowed.begin(), allowed.end(), std::back_inserter(usable));
     if (!usable.empty()) nodes.push_back(usable);
   }
   if (nodes.empty()) nodes.push_back(allowed);

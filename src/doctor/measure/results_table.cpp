@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Results as a person reads them: aligned, with the unit each name stands for.
 #include <array>
 #include <charconv>
@@ -18,13 +19,27 @@ struct Unit {
 
 // The first whose part stands in the name.
 constexpr std::array kUnits = {
-    Unit{"_ns", 1, "ns"},           Unit{"_us", 1, "us"},
-    Unit{"_ms", 1, "ms"},           Unit{"_s", 1, "s"},
-    Unit{"_gain", 1, "x"},          Unit{"random_reads", 1, "reads/s"},
-    Unit{"gemm", 1e-12, "TFLOP/s"}, Unit{".load.", 1, ""},
-    Unit{"read_direct", 1, ""},     Unit{"read", 1e-9, "GB/s"},
-    Unit{"write", 1e-9, "GB/s"},    Unit{"stream", 1e-9, "GB/s"},
-    Unit{"copy", 1e-9, "GB/s"},     Unit{"pinned", 1e-9, "GB/s"},
+    Unit{"_ns", 1, "ns"},
+    Unit{"_us", 1, "us"},
+    Unit{".errors", 1, "wrong words"},
+    Unit{"memory_test.passes", 1, "passes"},
+    Unit{"memory_test.bytes", 1e-9, "GB"},
+    Unit{"throttled_s", 1, "s"},
+    Unit{".temperature", 1, "C"},
+    Unit{"stress.power", 1, "W"},
+    Unit{"stress.clock", 1, "MHz"},
+    Unit{"_ms", 1, "ms"},
+    Unit{"_s", 1, "s"},
+    Unit{"_gain", 1, "x"},
+    Unit{"random_reads", 1, "reads/s"},
+    Unit{"gemm", 1e-12, "TFLOP/s"},
+    Unit{".load.", 1, ""},
+    Unit{"read_direct", 1, ""},
+    Unit{"read", 1e-9, "GB/s"},
+    Unit{"write", 1e-9, "GB/s"},
+    Unit{"stream", 1e-9, "GB/s"},
+    Unit{"copy", 1e-9, "GB/s"},
+    Unit{"pinned", 1e-9, "GB/s"},
     Unit{"pageable", 1e-9, "GB/s"},
 };
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 
 #include "base/error.h"
@@ -20,8 +21,9 @@ Status status_of(const Check& check, const Outcome& outcome) {
     case Verdict::kBad:
       break;
   }
-  if (check.level == Level::kFail) return Status::kFail;
-  return check.level == Level::kWarn ? Status::kWarn : Status::kInfo;
+  const Level level = outcome.level.value_or(check.level);
+  if (level == Level::kFail) return Status::kFail;
+  return level == Level::kWarn ? Status::kWarn : Status::kInfo;
 }
 
 bool is_wanted(const Check& check, const ExamineOptions& options) {
@@ -43,6 +45,20 @@ bool comes_before(const Finding& a, const Finding& b) {
   return a.risk > b.risk;
 }
 
+// What a host's files held may reach a terminal, a page or a script: no control character of it does.
+void make_printable(Outcome& outcome) {
+  constexpr size_t kMaxSentence = 4000, kMaxName = 400;
+  outcome.found = printable(outcome.found, kMaxSentence);
+  for (Evidence& evidence : outcome.evidence) {
+    evidence.source = printable(evidence.source, kMaxName);
+    evidence.value = printable(evidence.value, kMaxName);
+  }
+  for (Subject& subject : outcome.subjects) {
+    subject.name = printable(subject.name, kMaxName);
+    subject.was = printable(subject.was, kMaxName);
+  }
+}
+
 }  // namespace
 
 std::string_view name_of(Status status) {
@@ -51,11 +67,11 @@ std::string_view name_of(Status status) {
 }
 
 int Report::count(Status status) const {
-  return static_cast<int>(std::count_if(findings.begin(), findings.end(),
-                                        [&](const Finding& finding) { return finding.status == status; }));
+  return static_cast<int>(std::count_if(
+      findings.begin(), findings.end(), [&](const Finding& finding) { return finding.status == status; }));
 }
 
-Finding examine_one(const Check& check, const Facts& facts) {
+Finding examine_one(const Check& check, const Facts& facts, const Source* read) {
   Finding finding;
   finding.check = &check;
   try {
@@ -66,6 +82,9 @@ Finding examine_one(const Check& check, const Facts& facts) {
   finding.status = status_of(check, finding.outcome);
   const bool costs = finding.status == Status::kFail || finding.status == Status::kWarn;
   if (costs) finding.risk = finding.outcome.risk >= 0 ? finding.outcome.risk : check.risk;
+  const MemorySource nothing;
+  finding.fix = fix_for(check, facts, finding.outcome, read != nullptr ? *read : nothing);
+  make_printable(finding.outcome);
   return finding;
 }
 
@@ -75,7 +94,7 @@ Report examine(const Facts& facts, const ExamineOptions& options) {
   double safe = 1;
   for (const Check* check : all_checks()) {
     if (!is_wanted(*check, options)) continue;
-    report.findings.push_back(examine_one(*check, facts));
+    report.findings.push_back(examine_one(*check, facts, options.read));
     safe *= 1 - std::clamp(report.findings.back().risk, 0.0, 1.0);
     const Finding& finding = report.findings.back();
     if (finding.status == Status::kUnknown && contains(finding.outcome.found, "root"))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/automaton.h"
 
 #include <algorithm>
@@ -83,7 +84,7 @@ bool add_jumps_over_nullable(AutomatonParts& parts, CompileBudget& budget) {
   return empty[static_cast<size_t>(parts.rules[static_cast<size_t>(parts.root)].start)] != 0;
 }
 
-// Orders rules so that whoever is called before a byte is read comes after its caller, and finds left
+// Orders rules so that a rule called before a byte is read comes after its caller, and finds left
 // recursion.
 class LeftCornerOrder {
  public:

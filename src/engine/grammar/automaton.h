@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A pushdown automaton over bytes: one small nondeterministic automaton per rule, and calls between them.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/bounded_regex.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/codepoints.h"
 
 #include <utf8proc.h>
@@ -16,9 +17,9 @@ namespace {
 constexpr uint32_t kFirstSurrogate = 0xD800, kLastSurrogate = 0xDFFF;
 
 // In utf8proc's order of categories.
-constexpr std::array<std::string_view, 30> kCategories = {
-    "Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps",
-    "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co"};
+constexpr std::array<std::string_view, 30> kCategories = {"Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc",
+    "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl",
+    "Zp", "Cc", "Cf", "Cs", "Co"};
 
 // Splits where the lower bits of first and last would make one product of byte ranges match too much.
 void split_paths(uint32_t first, uint32_t last, std::vector<ByteRanges>& out) {
@@ -73,7 +74,7 @@ CodepointSet::CodepointSet(std::vector<Range> ranges) {
 
 bool CodepointSet::contains(uint32_t codepoint) const {
   const auto after = std::upper_bound(ranges_.begin(), ranges_.end(), codepoint,
-                                      [](uint32_t value, const Range& range) { return value < range.first; });
+      [](uint32_t value, const Range& range) { return value < range.first; });
   return after != ranges_.begin() && codepoint <= std::prev(after)->last;
 }
 

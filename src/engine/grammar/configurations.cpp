@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/configurations.h"
 
 #include <algorithm>
@@ -22,8 +23,8 @@ template <class Span>
 uint64_t hash_pairs(const Span& pairs, uint64_t seed) {
   uint64_t hash = mix(seed + 1, pairs.size());
   for (const auto& pair : pairs)
-    hash = mix(hash, static_cast<uint64_t>(static_cast<uint32_t>(pair.state)) << 32 |
-                         static_cast<uint32_t>(pair.frame));
+    hash = mix(hash,
+        static_cast<uint64_t>(static_cast<uint32_t>(pair.state)) << 32 | static_cast<uint32_t>(pair.frame));
   return hash;
 }
 
@@ -87,9 +88,8 @@ int32_t Configurations::intern_frame(std::vector<Link>& frame_links) {
   frame_links.erase(std::unique(frame_links.begin(), frame_links.end()), frame_links.end());
   work_ += static_cast<int64_t>(frame_links.size());
   const auto fresh = static_cast<int32_t>(frames_.size());
-  const int32_t id = frame_table_.find_or_enter(hash_pairs(frame_links, 0), fresh, [&](int32_t other) {
-    return std::ranges::equal(links(other), frame_links);
-  });
+  const int32_t id = frame_table_.find_or_enter(hash_pairs(frame_links, 0), fresh,
+      [&](int32_t other) { return std::ranges::equal(links(other), frame_links); });
   if (id == fresh) {
     frames_.push_back({static_cast<int32_t>(links_.size()), static_cast<int32_t>(frame_links.size())});
     links_.insert(links_.end(), frame_links.begin(), frame_links.end());
@@ -113,7 +113,7 @@ ConfigId Configurations::intern_config(bool complete, bool left_known) {
       if (run.length > longest.length) longest = run;
     }
     records_.push_back({static_cast<int64_t>(items_.size()), static_cast<int32_t>(found_.size()), complete,
-                        left_known, longest});
+        left_known, longest});
     items_.insert(items_.end(), found_.begin(), found_.end());
     moves_.resize(moves_.size() + num_classes_, ConfigId::kNotComputed);
   }
@@ -240,8 +240,8 @@ ConfigId Configurations::cut(ConfigId id) {
   return result;
 }
 
-int32_t Configurations::import_frame(const Configurations& other, int32_t frame,
-                                     std::vector<int32_t>& known) {
+int32_t Configurations::import_frame(
+    const Configurations& other, int32_t frame, std::vector<int32_t>& known) {
   if (known[static_cast<size_t>(frame)] >= 0) return known[static_cast<size_t>(frame)];
   // A frame's links lead to frames made before it: walking ids upwards needs no recursion.
   std::vector<uint8_t> wanted(static_cast<size_t>(frame) + 1, 0);

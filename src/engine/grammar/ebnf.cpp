@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/ebnf.h"
 
 #include <algorithm>
@@ -63,7 +64,7 @@ class EbnfParser {
       if (text_[at_] == '#')
         while (at_ + 1 < text_.size() && text_[at_ + 1] != '\n') ++at_;
       else if (!(text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r' ||
-                 (lines_too && text_[at_] == '\n')))
+                   (lines_too && text_[at_] == '\n')))
         return;
     }
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -10,7 +11,7 @@ namespace {
 
 // Every string over `alphabet` up to `length` is accepted exactly when `expected` says so.
 void expect_language(const char* grammar, std::string_view alphabet, size_t length,
-                     const std::function<bool(const std::string&)>& expected) {
+    const std::function<bool(const std::string&)>& expected) {
   const GrammarState state(GrammarProgram::from_ebnf(grammar, byte_vocabulary()));
   std::vector<std::string> texts = {""};
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -35,10 +36,10 @@ TEST(GrammarEbnf, RecursiveRulesAcceptTheirLanguage) {
     const size_t half = text.size() / 2;
     return !text.empty() && text == std::string(half, 'a') + std::string(half, 'b');
   });
-  expect_language("root ::= [ab] | \"a\" root \"a\" | \"b\" root \"b\"", "ab", 9,
-                  [](const std::string& text) {
-                    return text.size() % 2 == 1 && std::equal(text.begin(), text.end(), text.rbegin());
-                  });
+  expect_language(
+      "root ::= [ab] | \"a\" root \"a\" | \"b\" root \"b\"", "ab", 9, [](const std::string& text) {
+        return text.size() % 2 == 1 && std::equal(text.begin(), text.end(), text.rbegin());
+      });
 }
 
 TEST(GrammarEbnf, AmbiguityCostsNoExponentialWork) {
@@ -52,22 +53,22 @@ TEST(GrammarEbnf, AmbiguityCostsNoExponentialWork) {
   ASSERT_TRUE(state.accept_bytes(tail));
   EXPECT_TRUE(state.is_complete());
   expect_language("root ::= \"a\" root root | \"a\"", "a", 12,
-                  [](const std::string& text) { return text.size() % 2 == 1; });
+      [](const std::string& text) { return text.size() % 2 == 1; });
 }
 
 TEST(GrammarEbnf, RulesThatMayBeEmptyArePassedOver) {
   expect_language("root ::= opt opt \"x\" opt\nopt ::= \"a\"? b\nb ::= \"b\" | \"\"", "abx", 6,
-                  [](const std::string& text) {
-                    const size_t at = text.find('x');
-                    if (at == std::string::npos || text.find('x', at + 1) != std::string::npos) return false;
-                    const auto fits = [](const std::string& part, int groups) {
-                      int used = 0;
-                      for (size_t i = 0; i < part.size(); ++used)
-                        i += part[i] == 'a' && i + 1 < part.size() && part[i + 1] == 'b' ? 2 : 1;
-                      return used <= groups;
-                    };
-                    return fits(text.substr(0, at), 2) && fits(text.substr(at + 1), 1);
-                  });
+      [](const std::string& text) {
+        const size_t at = text.find('x');
+        if (at == std::string::npos || text.find('x', at + 1) != std::string::npos) return false;
+        const auto fits = [](const std::string& part, int groups) {
+          int used = 0;
+          for (size_t i = 0; i < part.size(); ++used)
+            i += part[i] == 'a' && i + 1 < part.size() && part[i + 1] == 'b' ? 2 : 1;
+          return used <= groups;
+        };
+        return fits(text.substr(0, at), 2) && fits(text.substr(at + 1), 1);
+      });
   expect_language("root ::= (\"a\"? \"b\"?){2,3}", "ab", 7, [](const std::string& text) {
     int groups = 0;
     for (size_t i = 0; i < text.size(); ++groups)
@@ -85,7 +86,7 @@ root ::= greeting ", "  # another
 greeting ::= ("hi" | "ho"){1,2}
 name ::= [A-Z] [^0-9\n]* .{2}
 )",
-                                                 vocabulary);
+      vocabulary);
   EXPECT_TRUE(matches(program, "hi, Bob"));
   EXPECT_TRUE(matches(program, "hiho, Eva99"));
   EXPECT_TRUE(matches(program, "!\xC3\xA9\t\\\""));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // From the grammar's tree to states and edges. Invariant of every emit function: it adds no edge into `from`
 // and none out of `to`, so pieces can share their ends.
 #include <algorithm>
@@ -208,7 +209,10 @@ void Emitter::emit_members(const MemberList& list, int32_t from, int32_t to) {
         emit(*pair, entry[target], done);
         add_jump(done, after[target]);
       }
-      c == 0 ? add_jump(here[c], entry[target]) : emit(list.separator, here[c], entry[target]);
+      if (c == 0)
+        add_jump(here[c], entry[target]);
+      else
+        emit(list.separator, here[c], entry[target]);
     }
     if (!declared) break;
     for (size_t c = 0; c < layers && !list.members[i].required; ++c) add_jump(here[c], next[c]);
@@ -227,8 +231,8 @@ void Emitter::emit_graph(const CharacterGraph& graph, int32_t from, int32_t to) 
     for (const CharacterGraph::Edge& edge : node.edges)
       emit(edge.characters, state[i], state[static_cast<size_t>(edge.target)]);
     if (node.run > 0)
-      parts_.runs[static_cast<size_t>(state[i])] = {static_cast<uint8_t>(std::min(node.run, kMaxRun)),
-                                                    text_class_of(node.edges[0].characters)};
+      parts_.runs[static_cast<size_t>(state[i])] = {
+          static_cast<uint8_t>(std::min(node.run, kMaxRun)), text_class_of(node.edges[0].characters)};
     if (node.final) add_jump(state[i], to);
   }
 }
@@ -262,7 +266,7 @@ void Emitter::emit_text(const std::string& trigger, bool through, int32_t from, 
       const size_t target = next[q][low];
       if (target == length && !through) continue;
       add_byte(state[q], static_cast<uint8_t>(low), static_cast<uint8_t>(high - 1),
-               target == length ? to : state[target]);
+          target == length ? to : state[target]);
     }
     add_call(state[q], longer, state[0]);
     if (!through) add_jump(state[q], to);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Repetition: chains of copies, and chains of calls where those would be long.
 #include <algorithm>
 
@@ -60,7 +61,10 @@ void Emitter::emit_counted(ExprId body, int64_t min, int64_t max, int32_t from, 
   const bool call = copies > 2 && copy_cost(body) > kLargestCopiedBody;
   const int32_t text_class = text_class_of(body);
   const auto emit_body = [&](int32_t before, int32_t after) {
-    call ? add_call(before, body_rule(body), after) : emit(body, before, after);
+    if (call)
+      add_call(before, body_rule(body), after);
+    else
+      emit(body, before, after);
   };
   int32_t at = add_state();
   add_jump(from, at);
@@ -132,8 +136,8 @@ bool Emitter::may_be_empty(ExprId id, int depth) const {
     case Kind::kTextThrough:
       return false;
     case Kind::kLiterals:
-      return std::ranges::any_of(tree_.literal_set(expression.index),
-                                 [](const std::string& text) { return text.empty(); });
+      return std::ranges::any_of(
+          tree_.literal_set(expression.index), [](const std::string& text) { return text.empty(); });
     case Kind::kSequence:
       return std::ranges::all_of(expression.children, empty);
     case Kind::kChoice:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // From the grammar's tree to states and edges. Private to the emit_*.cpp files. Invariant of every emit
 // function: it adds no edge into `from` and none out of `to`, so pieces can share their ends.

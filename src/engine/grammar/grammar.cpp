@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/grammar.h"
 
 #include <algorithm>
@@ -72,7 +73,7 @@ std::string GrammarState::forced_text(size_t max_bytes) {
 
 GrammarState GrammarRuntime::start(const std::shared_ptr<const GrammarProgram>& program) {
   const auto known = std::find_if(recent_.begin(), recent_.end(),
-                                  [&](const auto& tables) { return &tables->program() == program.get(); });
+      [&](const auto& tables) { return &tables->program() == program.get(); });
   if (known != recent_.end())
     recent_.splice(recent_.begin(), recent_, known);
   else

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Constrained decoding: a JSON schema, a regex or an EBNF grammar becomes a program once; each choice of a
 // request that uses it carries a small state that says which tokens may come next.
@@ -27,7 +28,7 @@ struct ToolForm {
 
 struct ToolCallFormat {
   std::vector<ToolForm> forms;
-  // Not empty: free text may stand before, between and after calls, and a call begins where this text first
+  // Not empty: free text may come before, between and after calls, and a call begins where this text first
   // comes up. ASCII, and every prefix begins with it. Empty: calls and nothing else.
   std::string trigger;
   std::string separator;  // between two calls, without free text
@@ -35,7 +36,7 @@ struct ToolCallFormat {
   int64_t max_calls = 1;  // kUnbounded: as many as the model likes
 };
 
-// What a program was compiled from, as text: whoever compiles it again for the same vocabulary, perhaps in
+// What a program was compiled from, as text: enough to compile it again for the same vocabulary, perhaps in
 // another process, gets the same program.
 struct GrammarSource {
   std::string kind;  // json_schema, regex, ebnf, json_object, json_value or tool_calls
@@ -54,17 +55,17 @@ class GrammarProgram {
   using Vocabulary = std::shared_ptr<const TokenVocabulary>;
   using Program = std::shared_ptr<const GrammarProgram>;
 
-  static Program from_json_schema(std::string_view schema, Vocabulary vocabulary,
-                                  const GrammarLimits& limits = {});
+  static Program from_json_schema(
+      std::string_view schema, Vocabulary vocabulary, const GrammarLimits& limits = {});
   static Program from_regex(std::string_view regex, Vocabulary vocabulary, const GrammarLimits& limits = {});
   static Program from_ebnf(std::string_view text, Vocabulary vocabulary, const GrammarLimits& limits = {});
   static Program any_json_object(Vocabulary vocabulary, const GrammarLimits& limits = {});
   static Program any_json_value(Vocabulary vocabulary, const GrammarLimits& limits = {});
-  static Program from_tool_calls(const ToolCallFormat& format, Vocabulary vocabulary,
-                                 const GrammarLimits& limits = {});
+  static Program from_tool_calls(
+      const ToolCallFormat& format, Vocabulary vocabulary, const GrammarLimits& limits = {});
 
-  static Program from_source(const GrammarSource& source, Vocabulary vocabulary,
-                             const GrammarLimits& limits = {});
+  static Program from_source(
+      const GrammarSource& source, Vocabulary vocabulary, const GrammarLimits& limits = {});
 
   GrammarProgram(Automaton automaton, Vocabulary vocabulary, GrammarSource source);
   const GrammarSource& source() const { return source_; }
@@ -81,7 +82,7 @@ class GrammarProgram {
   Automaton automaton_;
   Vocabulary vocabulary_;
   GrammarSource source_;
-  // Shared: moves to whoever takes it, perhaps on another thread than the one that made it.
+  // Shared: moves to its taker, perhaps on another thread than the one that made it.
   mutable Published<std::shared_ptr<TokenMasks>> warm_;
 };
 

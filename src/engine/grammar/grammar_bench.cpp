@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What constrained decoding costs with a large vocabulary: compiling, the first mask of each state, and a
 // mask that is already known. Prints one line per grammar; the numbers in NOTES.md come from here.
 #include <algorithm>
@@ -34,7 +35,7 @@ struct Costs {
 
 // Follows random allowed tokens, timing the mask of each step in a fresh table and then once more.
 void walk(const std::shared_ptr<const GrammarProgram>& program, GrammarRuntime& runtime, uint64_t seed,
-          Costs& costs) {
+    Costs& costs) {
   const TokenVocabulary& vocabulary = program->vocabulary();
   Philox random(seed);
   GrammarState state = runtime.start(program);
@@ -72,33 +73,30 @@ void measure(const char* name, const std::function<std::shared_ptr<const Grammar
 void run() {
   GrammarProgram::Vocabulary vocabulary;
   std::printf("vocabulary of %zu tokens: built in %.1f ms\n", kVocabularySize,
-              milliseconds([&] { vocabulary = make_synthetic_vocabulary(kVocabularySize); }));
+      milliseconds([&] { vocabulary = make_synthetic_vocabulary(kVocabularySize); }));
   const auto schema = [&](const char* text) {
     return [=] { return GrammarProgram::from_json_schema(text, vocabulary); };
   };
   measure("any JSON object", [&] { return GrammarProgram::any_json_object(vocabulary); });
-  measure(
-      "person",
+  measure("person",
       schema(
           R"({"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","minimum":0,"maximum":130},
     "tags":{"type":"array","items":{"type":"string"}}},"required":["name","age"]})"));
   measure("bounded strings",
-          schema(R"({"type":"array","items":{"type":"string","maxLength":200},"minItems":1})"));
-  measure(
-      "tree",
+      schema(R"({"type":"array","items":{"type":"string","maxLength":200},"minItems":1})"));
+  measure("tree",
       schema(
           R"({"$defs":{"n":{"type":"object","properties":{"v":{"type":"string"},"c":{"type":"array","items":
     {"$ref":"#/$defs/n"}}},"required":["v"]}},"$ref":"#/$defs/n"})"));
-  measure(
-      "formats",
+  measure("formats",
       schema(
           R"({"type":"object","properties":{"when":{"type":"string","format":"date-time"},"id":{"type":"string",
     "format":"uuid"},"mail":{"type":"string","format":"email"}},"required":["when","id","mail"]})"));
   measure("regex", [&] { return GrammarProgram::from_regex("(?:[A-Z][a-z]+ ){1,5}[0-9]{2,4}", vocabulary); });
   measure("prose regex", [&] { return GrammarProgram::from_regex("[^{}<>]{0,400}", vocabulary); });
   measure("arithmetic EBNF", [&] {
-    return GrammarProgram::from_ebnf("root ::= t ([-+*/] t)*\nt ::= [0-9]{1,9} | [a-z]+ | \"(\" root \")\"",
-                                     vocabulary);
+    return GrammarProgram::from_ebnf(
+        "root ::= t ([-+*/] t)*\nt ::= [0-9]{1,9} | [a-z]+ | \"(\" root \")\"", vocabulary);
   });
   measure("tool call", [&] {
     ToolCallFormat format;

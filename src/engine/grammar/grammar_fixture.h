@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What the grammar tests share: vocabularies, plain questions to a program, random walks under the mask.
 #include <algorithm>
@@ -79,8 +80,8 @@ struct Walk {
 };
 
 // Draws tokens from the mask; after `free_tokens` of them it takes the shortest ways out it sees.
-inline Walk random_walk(GrammarState state, const TokenVocabulary& vocabulary, uint64_t seed,
-                        int free_tokens) {
+inline Walk random_walk(
+    GrammarState state, const TokenVocabulary& vocabulary, uint64_t seed, int free_tokens) {
   Philox random(seed);
   Walk walk;
   for (int step = 0; step < free_tokens + 3000; ++step) {

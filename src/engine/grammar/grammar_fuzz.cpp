@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The first byte picks the language, the rest is the grammar. What compiles must survive a walk under its
 // masks.
 #include <cstddef>

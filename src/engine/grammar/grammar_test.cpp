@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/grammar.h"
 
 #include <gtest/gtest.h>
@@ -9,8 +10,8 @@ namespace cheetah {
 namespace {
 
 TEST(GrammarVocabulary, TheTrieHoldsEveryTokenOnceAndInOrder) {
-  const TokenVocabulary vocabulary({"b", "a", "", "ab", "abc", "a", "\xC3\xA9", "x\"", std::string(300, 'z')},
-                                   {2});
+  const TokenVocabulary vocabulary(
+      {"b", "a", "", "ab", "abc", "a", "\xC3\xA9", "x\"", std::string(300, 'z')}, {2});
   std::vector<std::string> found;
   std::string path;
   const auto nodes = vocabulary.nodes();
@@ -189,9 +190,9 @@ TEST(GrammarRuntime, StatesOfOneProgramShareTablesAndOldProgramsAreForgotten) {
 ToolCallFormat weather_tools() {
   ToolCallFormat format;
   format.trigger = "<tool_call>";
-  format.forms = {
-      {R"(<tool_call>{"name": "get_weather", "arguments": )",
-       R"({"type":"object","properties":{"city":{"type":"string"}},"required":["city"]})", "}</tool_call>"},
+  format.forms = {{R"(<tool_call>{"name": "get_weather", "arguments": )",
+                      R"({"type":"object","properties":{"city":{"type":"string"}},"required":["city"]})",
+                      "}</tool_call>"},
       {R"(<tool_call>{"name": "now", "arguments": )", "", "}</tool_call>"}};
   return format;
 }
@@ -241,12 +242,10 @@ TEST(GrammarProgram, IsCompiledAgainFromItsSource) {
       GrammarProgram::from_json_schema(R"({"enum":["a","b"]})", vocabulary),
       GrammarProgram::from_regex("[a-c]{3}", vocabulary),
       GrammarProgram::from_ebnf("root ::= \"x\" | \"yz\"", vocabulary),
-      GrammarProgram::any_json_object(vocabulary),
-      GrammarProgram::any_json_value(vocabulary),
+      GrammarProgram::any_json_object(vocabulary), GrammarProgram::any_json_value(vocabulary),
       GrammarProgram::from_tool_calls(tools, vocabulary)};
-  const std::string texts[] = {"\"b\"", "abc",
-                               "yz",    "{\"k\":1}",
-                               "12",    "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>"};
+  const std::string texts[] = {"\"b\"", "abc", "yz", "{\"k\":1}", "12",
+      "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>"};
   for (size_t i = 0; i < std::size(texts); ++i) {
     const auto again = GrammarProgram::from_source(programs[i]->source(), vocabulary);
     EXPECT_EQ(again->source(), programs[i]->source());

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/grammar_tree.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The one form regexes, EBNF grammars and JSON schemas are turned into before they become an automaton.
 #include <cstdint>
@@ -17,7 +18,7 @@ enum class RuleId : int32_t {};
 constexpr int64_t kUnbounded = -1;
 
 // The members of a JSON object in their declared order, comma-separated: each optional one may be left out,
-// then any number of extra ones, with bounds on how many stand there in all.
+// then any number of extra ones, with bounds on their number.
 struct MemberList {
   struct Member {
     ExprId pair;  // key, colon and value
@@ -56,7 +57,7 @@ struct Expression {
     kMembers,      // member_lists[index]
     kGraph,        // graphs[index]
     kTextThrough,  // any text through the first triggers[index]
-    kTextWithout,  // any text in which triggers[index] does not stand
+    kTextWithout,  // any text without triggers[index]
   };
   Kind kind = Kind::kEmpty;
   int32_t index = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/json_text.h"
 
 #include <map>
@@ -63,16 +64,15 @@ ExprId JsonText::escape_body() {
     return tree_.characters(ranges(std::move(list)));
   };
   const ExprId d = one({{'d', 'd'}, {'D', 'D'}});
-  const ExprId not_surrogate =
-      tree_.choice({tree_.sequence({one({{'0', '9'}, {'a', 'c'}, {'e', 'f'}, {'A', 'C'}, {'E', 'F'}}), hex(),
-                                    hex(), hex()}),
-                    tree_.sequence({d, one({{'0', '7'}}), hex(), hex()})});
+  const ExprId not_surrogate = tree_.choice(
+      {tree_.sequence(
+           {one({{'0', '9'}, {'a', 'c'}, {'e', 'f'}, {'A', 'C'}, {'E', 'F'}}), hex(), hex(), hex()}),
+          tree_.sequence({d, one({{'0', '7'}}), hex(), hex()})});
   const ExprId pair = tree_.sequence({d, one({{'8', '9'}, {'a', 'b'}, {'A', 'B'}}), hex(), hex(),
-                                      tree_.literal("\\u"), d, one({{'c', 'f'}, {'C', 'F'}}), hex(), hex()});
+      tree_.literal("\\u"), d, one({{'c', 'f'}, {'C', 'F'}}), hex(), hex()});
   return tree_.sequence(
-      {tree_.literal("\\"),
-       tree_.choice({tree_.literals({"\"", "\\", "/", "b", "f", "n", "r", "t"}),
-                     tree_.sequence({tree_.literal("u"), tree_.choice({not_surrogate, pair})})})});
+      {tree_.literal("\\"), tree_.choice({tree_.literals({"\"", "\\", "/", "b", "f", "n", "r", "t"}),
+                                tree_.sequence({tree_.literal("u"), tree_.choice({not_surrogate, pair})})})});
 }
 
 ExprId JsonText::content_character() {
@@ -101,7 +101,7 @@ ExprId JsonText::array_body() {
 
 ExprId JsonText::value_body() {
   return tree_.choice({any_object(), any_array(), string(0, kUnbounded), number(),
-                       tree_.literals({"true", "false", "null"})});
+      tree_.literals({"true", "false", "null"})});
 }
 
 ExprId JsonText::digits(int64_t min, int64_t max) {
@@ -115,9 +115,8 @@ ExprId JsonText::integer() {
 }
 
 ExprId JsonText::number() {
-  const ExprId whole = tree_.choice(
-      {tree_.literal("0"),
-       tree_.sequence({tree_.characters(ranges({{'1', '9'}})), digits(0, kMaxIntegerDigits - 1)})});
+  const ExprId whole = tree_.choice({tree_.literal("0"),
+      tree_.sequence({tree_.characters(ranges({{'1', '9'}})), digits(0, kMaxIntegerDigits - 1)})});
   const ExprId fraction = tree_.sequence({tree_.literal("."), digits(1, kMaxFractionDigits)});
   const ExprId exponent =
       tree_.sequence({tree_.literals({"e", "E"}), tree_.optional(tree_.literals({"+", "-"})), digits(1, 2)});
@@ -127,9 +126,8 @@ ExprId JsonText::number() {
 
 ExprId JsonText::decimal_places(int places) {
   if (places == 0) return integer();
-  const ExprId whole = tree_.choice(
-      {tree_.literal("0"),
-       tree_.sequence({tree_.characters(ranges({{'1', '9'}})), digits(0, kMaxIntegerDigits - 1)})});
+  const ExprId whole = tree_.choice({tree_.literal("0"),
+      tree_.sequence({tree_.characters(ranges({{'1', '9'}})), digits(0, kMaxIntegerDigits - 1)})});
   const ExprId fraction = tree_.sequence({tree_.literal("."), digits(1, places)});
   return tree_.sequence({tree_.optional(tree_.literal("-")), whole, tree_.optional(fraction)});
 }
@@ -152,7 +150,7 @@ ExprId JsonText::integer_multiple_of(int64_t divisor) {
   std::vector<ExprId> first;
   for (int64_t d = 1; d < 10; ++d) first.push_back(digit(0, d));
   return tree_.choice({tree_.literal("0"),
-                       tree_.sequence({tree_.optional(tree_.literal("-")), tree_.choice(std::move(first))})});
+      tree_.sequence({tree_.optional(tree_.literal("-")), tree_.choice(std::move(first))})});
 }
 
 // A trie of the names: a key leaves it at some character, or ends where no name does.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // JSON as the model may write it: the pieces every schema is made of.
 #include <optional>

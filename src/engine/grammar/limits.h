@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What compiling a grammar may cost. Grammars come from clients, so every dimension has a bound and every
 // refusal names it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/model_vocabulary.h"
 
 #include <algorithm>
@@ -35,8 +36,8 @@ std::string bytes_of(const Tokenizer& tokenizer, int32_t anchor, std::string_vie
 
 }  // namespace
 
-std::shared_ptr<const TokenVocabulary> make_model_vocabulary(const Tokenizer& tokenizer, int64_t num_logits,
-                                                             std::vector<int32_t> eos_ids) {
+std::shared_ptr<const TokenVocabulary> make_model_vocabulary(
+    const Tokenizer& tokenizer, int64_t num_logits, std::vector<int32_t> eos_ids) {
   const int64_t known = tokenizer.vocab_size();
   std::vector<std::string> tokens(static_cast<size_t>(std::max(num_logits, known)));
   const std::vector<int32_t> letters = tokenizer.encode("a", {.add_special = false, .parse_special = false});

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/model_vocabulary.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ TEST(ModelVocabulary, ByteLevelTokensGiveTheirRawBytes) {
 TEST(ModelVocabulary, SentencePieceTokensGiveTheirRawBytes) {
   const auto tokenizer =
       test::load(test::metaspace_json({{"<unk>", 0}, {"\u2581", 1}, {"a", 2}, {"\u2581a", 3}, {"\u00e9", 4}},
-                                      Json::array({{"\u2581", "a"}}), true));
+          Json::array({{"\u2581", "a"}}), true));
   const auto vocabulary = make_model_vocabulary(*tokenizer, tokenizer->vocab_size(), {});
   EXPECT_EQ(vocabulary->bytes(1), " ");
   EXPECT_EQ(vocabulary->bytes(2), "a");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Numbers between two bounds, digit by digit.
 #include <algorithm>
 #include <cstdlib>
@@ -74,12 +75,12 @@ class RangeBuilder {
     if (order > 0) return tree_.never();
     if (order == 0)
       return tree_.sequence({tree_.literal(low.whole),
-                             fraction(between(low.fraction, high.fraction, low.exclusive, high.exclusive))});
+          fraction(between(low.fraction, high.fraction, low.exclusive, high.exclusive))});
     const ExprId any_fraction = fraction({true, json_.digits(1, kMaxFractionDigits)});
     return tree_.choice(
         {tree_.sequence({tree_.literal(low.whole), fraction(at_least(low.fraction, low.exclusive))}),
-         tree_.sequence({whole(plus_one(low.whole), minus_one(high.whole)), any_fraction}),
-         tree_.sequence({tree_.literal(high.whole), fraction(at_most(high.fraction, high.exclusive))})});
+            tree_.sequence({whole(plus_one(low.whole), minus_one(high.whole)), any_fraction}),
+            tree_.sequence({tree_.literal(high.whole), fraction(at_most(high.fraction, high.exclusive))})});
   }
 
  private:
@@ -152,10 +153,10 @@ class RangeBuilder {
     const bool may_end = low.empty() && !low_exclusive;
     if (first > last) return {false, tree_.never()};
     if (first == last)
-      return {may_end,
-              join(digit(first, first), between(low_rest, high_rest, low_exclusive, high_exclusive))};
+      return {
+          may_end, join(digit(first, first), between(low_rest, high_rest, low_exclusive, high_exclusive))};
     std::vector<ExprId> ways = {join(digit(first, first), at_least(low_rest, low_exclusive)),
-                                join(digit(last, last), at_most(high_rest, high_exclusive))};
+        join(digit(last, last), at_most(high_rest, high_exclusive))};
     if (last - first > 1)
       ways.push_back(join(digit(static_cast<char>(first + 1), static_cast<char>(last - 1)), anything()));
     return {may_end, tree_.choice(std::move(ways))};

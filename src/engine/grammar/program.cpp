@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The ways to make a program.
 #include <algorithm>
 #include <bit>
@@ -58,8 +59,8 @@ Program compile_rules(Compilation of, bool require_all, const Build& build) {
   CompileBudget budget(of.limits);
   GrammarTree tree(budget);
   build(tree);
-  auto program = std::make_shared<GrammarProgram>(build_automaton(tree, budget, require_all),
-                                                  std::move(of.vocabulary), std::move(of.source));
+  auto program = std::make_shared<GrammarProgram>(
+      build_automaton(tree, budget, require_all), std::move(of.vocabulary), std::move(of.source));
   program->warm(budget);
   return program;
 }
@@ -79,12 +80,12 @@ void check_format(const ToolCallFormat& format_spec) {
       (format_spec.max_calls != kUnbounded && format_spec.min_calls > format_spec.max_calls))
     throw Error("tool calls: expected 0 ≤ min_calls ≤ max_calls and at least one call allowed");
   if (std::any_of(format_spec.trigger.begin(), format_spec.trigger.end(),
-                  [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
+          [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
     throw Error("tool calls: expected a trigger in ASCII");
   for (const ToolForm& form : format_spec.forms)
     if (form.prefix.rfind(format_spec.trigger, 0) != 0)
-      throw Error(format("tool calls: expected every prefix to begin with the trigger {}",
-                         printable(format_spec.trigger)));
+      throw Error(format(
+          "tool calls: expected every prefix to begin with the trigger {}", printable(format_spec.trigger)));
 }
 
 ExprId tool_calls(const ToolCallFormat& format_spec, GrammarTree& tree) {
@@ -94,7 +95,7 @@ ExprId tool_calls(const ToolCallFormat& format_spec, GrammarTree& tree) {
     const ExprId arguments =
         form.json_schema.empty() ? json.any_object() : compile_json_schema(form.json_schema, tree);
     ways.push_back(tree.sequence({tree.literal(form.prefix.substr(format_spec.trigger.size())), arguments,
-                                  tree.literal(form.suffix)}));
+        tree.literal(form.suffix)}));
   }
   const RuleId call_rule = tree.declare_rule("a tool call");
   tree.define_rule(call_rule, tree.choice(std::move(ways)));
@@ -135,41 +136,41 @@ std::shared_ptr<TokenMasks> GrammarProgram::take_warm_masks() const {
   return taken;
 }
 
-Program GrammarProgram::from_json_schema(std::string_view schema, Vocabulary vocabulary,
-                                         const GrammarLimits& limits) {
+Program GrammarProgram::from_json_schema(
+    std::string_view schema, Vocabulary vocabulary, const GrammarLimits& limits) {
   return compile_expression("the schema",
-                            {{"json_schema", std::string(schema)}, std::move(vocabulary), limits},
-                            [&](GrammarTree& tree) { return compile_json_schema(schema, tree); });
+      {{"json_schema", std::string(schema)}, std::move(vocabulary), limits},
+      [&](GrammarTree& tree) { return compile_json_schema(schema, tree); });
 }
 
-Program GrammarProgram::from_regex(std::string_view regex, Vocabulary vocabulary,
-                                   const GrammarLimits& limits) {
-  return compile_expression("the regex", {{"regex", std::string(regex)}, std::move(vocabulary), limits},
-                            [&](GrammarTree& tree) {
-                              return parse_regex(regex, tree, {.in_json_string = false, .search = false});
-                            });
+Program GrammarProgram::from_regex(
+    std::string_view regex, Vocabulary vocabulary, const GrammarLimits& limits) {
+  return compile_expression(
+      "the regex", {{"regex", std::string(regex)}, std::move(vocabulary), limits}, [&](GrammarTree& tree) {
+        return parse_regex(regex, tree, {.in_json_string = false, .search = false});
+      });
 }
 
 Program GrammarProgram::from_ebnf(std::string_view text, Vocabulary vocabulary, const GrammarLimits& limits) {
   return compile_rules({{"ebnf", std::string(text)}, std::move(vocabulary), limits}, true,
-                       [&](GrammarTree& tree) { parse_ebnf(text, tree); });
+      [&](GrammarTree& tree) { parse_ebnf(text, tree); });
 }
 
 Program GrammarProgram::any_json_object(Vocabulary vocabulary, const GrammarLimits& limits) {
   return compile_expression("a JSON object", {{"json_object", ""}, std::move(vocabulary), limits},
-                            [](GrammarTree& tree) { return JsonText(tree).any_object(); });
+      [](GrammarTree& tree) { return JsonText(tree).any_object(); });
 }
 
 Program GrammarProgram::any_json_value(Vocabulary vocabulary, const GrammarLimits& limits) {
   return compile_expression("a JSON value", {{"json_value", ""}, std::move(vocabulary), limits},
-                            [](GrammarTree& tree) { return JsonText(tree).any_value(); });
+      [](GrammarTree& tree) { return JsonText(tree).any_value(); });
 }
 
-Program GrammarProgram::from_tool_calls(const ToolCallFormat& format, Vocabulary vocabulary,
-                                        const GrammarLimits& limits) {
+Program GrammarProgram::from_tool_calls(
+    const ToolCallFormat& format, Vocabulary vocabulary, const GrammarLimits& limits) {
   check_format(format);
   return compile_expression("the tool calls", {source_of(format), std::move(vocabulary), limits},
-                            [&](GrammarTree& tree) { return tool_calls(format, tree); });
+      [&](GrammarTree& tree) { return tool_calls(format, tree); });
 }
 
 }  // namespace cheetah

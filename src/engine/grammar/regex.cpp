@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/regex.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -64,9 +65,8 @@ TEST(GrammarRegex, EveryAcceptedPrefixCanBeContinuedToAMatch) {
     const GrammarState state(GrammarProgram::from_regex(pattern, vocabulary));
     for (const std::string& prefix : texts) {
       if (prefix.size() > 4) break;
-      const bool continues = std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
-        return text.rfind(prefix, 0) == 0 && matches(state, text);
-      });
+      const bool continues = std::any_of(texts.begin(), texts.end(),
+          [&](const std::string& text) { return text.rfind(prefix, 0) == 0 && matches(state, text); });
       EXPECT_EQ(is_prefix(state, prefix), continues) << pattern << " on " << prefix;
     }
   }
@@ -87,15 +87,15 @@ TEST(GrammarRegex, UnderstandsTheCommonNotation) {
       {R"([]a])", {"]", "a"}, {"b"}},
       {R"([a-])", {"a", "-"}, {"b"}},
       {R"(a.c)",
-       {"abc",
-        "a\xC3\xA9"
-        "c",
-        "a\xF0\x9F\x98\x80"
-        "c"},
-       {"a\nc",
-        "a\xC3"
-        "c",
-        "ac"}},
+          {"abc",
+              "a\xC3\xA9"
+              "c",
+              "a\xF0\x9F\x98\x80"
+              "c"},
+          {"a\nc",
+              "a\xC3"
+              "c",
+              "ac"}},
       {R"([^\x00-\x7F]+)", {"\xC3\xA9\xE2\x82\xAC"}, {"e", "\xED\xA0\x80", "\xC0\x80"}},
       {R"(\p{Lu}\p{Ll}+)", {"Az", "\xC3\x89t\xC3\xA9"}, {"az", "A1"}},
       {R"(\P{L})", {"1", "-"}, {"a"}},
@@ -118,34 +118,15 @@ TEST(GrammarRegex, UnderstandsTheCommonNotation) {
 TEST(GrammarRegex, WhatIsNotSupportedIsNamed) {
   const Vocabulary vocabulary = byte_vocabulary();
   const std::vector<std::pair<const char*, const char*>> cases = {{R"((a)\1)", "back-reference"},
-                                                                  {"(?=x)x", "look-around"},
-                                                                  {"(?<!x)y", "look-around"},
-                                                                  {R"(\bword)", "word boundary"},
-                                                                  {"(?:", "\"(\" without"},
-                                                                  {"(a", "\"(\" without"},
-                                                                  {"a)", "\")\" without"},
-                                                                  {"[", "\"[\" without"},
-                                                                  {"[a", "\"[\" without"},
-                                                                  {"*a", "nothing to repeat"},
-                                                                  {"a**", "after a quantifier"},
-                                                                  {"a*+", "possessive"},
-                                                                  {"a{2,1}", "wrong order"},
-                                                                  {"[z-a]", "wrong order"},
-                                                                  {"a{1", "\"}\""},
-                                                                  {"a{x}", "expected a count"},
-                                                                  {R"(\x1)", "hexadecimal"},
-                                                                  {R"(\u{110000})", "not a Unicode"},
-                                                                  {R"(\p{Greek})", "Unicode class"},
-                                                                  {"a\\", "backslash at the end"},
-                                                                  {R"(\q)", "the escape"},
-                                                                  {"a^b", "anchor"},
-                                                                  {"a$b", "anchor"},
-                                                                  {"(^a)", "anchor"},
-                                                                  {"(?>a)", "atomic"},
-                                                                  {"(?i)a", "this kind of group"},
-                                                                  {"[[:alpha:]]", "POSIX"},
-                                                                  {"a{1000000}", "repetition"},
-                                                                  {"\xFF", "UTF-8"}};
+      {"(?=x)x", "look-around"}, {"(?<!x)y", "look-around"}, {R"(\bword)", "word boundary"},
+      {"(?:", "\"(\" without"}, {"(a", "\"(\" without"}, {"a)", "\")\" without"}, {"[", "\"[\" without"},
+      {"[a", "\"[\" without"}, {"*a", "nothing to repeat"}, {"a**", "after a quantifier"},
+      {"a*+", "possessive"}, {"a{2,1}", "wrong order"}, {"[z-a]", "wrong order"}, {"a{1", "\"}\""},
+      {"a{x}", "expected a count"}, {R"(\x1)", "hexadecimal"}, {R"(\u{110000})", "not a Unicode"},
+      {R"(\p{Greek})", "Unicode class"}, {"a\\", "backslash at the end"}, {R"(\q)", "the escape"},
+      {"a^b", "anchor"}, {"a$b", "anchor"}, {"(^a)", "anchor"}, {"(?>a)", "atomic"},
+      {"(?i)a", "this kind of group"}, {"[[:alpha:]]", "POSIX"}, {"a{1000000}", "repetition"},
+      {"\xFF", "UTF-8"}};
   for (const auto& [pattern, expected] : cases) {
     try {
       GrammarProgram::from_regex(pattern, vocabulary);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/schema.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ void check_member_counts(const Json& value) {
   if (value.is_object() && value.size() > kMaxMembers)
     throw Error(
         format("grammar_too_complex: an object of the schema has {} members, more than the limit of {}",
-               value.size(), kMaxMembers));
+            value.size(), kMaxMembers));
   if (value.is_structured())
     for (const Json& child : value) check_member_counts(child);
 }
@@ -49,8 +50,8 @@ ExprId SchemaCompiler::compile_reference(const std::string& reference, const Sch
 ExprId SchemaCompiler::compile(const OrderedJson& schema, const SchemaPlace& place) {
   tree_.budget().step();
   if (place.depth > tree_.budget().limits().max_schema_depth)
-    place.fail(format("grammar_too_complex: nesting of more than {} schemas",
-                      tree_.budget().limits().max_schema_depth));
+    place.fail(format(
+        "grammar_too_complex: nesting of more than {} schemas", tree_.budget().limits().max_schema_depth));
   if (schema.is_boolean()) return schema == true ? json_.any_value() : tree_.never();
   if (!schema.is_object()) place.fail("expected a schema (an object, true or false)");
   int64_t shaping = 0;
@@ -69,14 +70,14 @@ ExprId SchemaCompiler::compile(const OrderedJson& schema, const SchemaPlace& pla
   return tree_.choice(std::move(ways));
 }
 
-ExprId SchemaCompiler::compile_alternatives(const OrderedJson& flat, const std::string& keyword,
-                                            const SchemaPlace& place) {
+ExprId SchemaCompiler::compile_alternatives(
+    const OrderedJson& flat, const std::string& keyword, const SchemaPlace& place) {
   const SchemaPlace here = place.at(keyword);
   const OrderedJson& list = flat[keyword];
   if (!list.is_array() || list.empty()) here.fail("expected a list of schemas");
   if (list.size() > kMaxAlternatives)
-    here.fail(format("grammar_too_complex: {} alternatives, more than the limit of {}", list.size(),
-                     kMaxAlternatives));
+    here.fail(format(
+        "grammar_too_complex: {} alternatives, more than the limit of {}", list.size(), kMaxAlternatives));
   OrderedJson beside = flat;
   beside.erase(keyword);
   std::vector<OrderedJson> alternatives(list.begin(), list.end());
@@ -138,8 +139,8 @@ ExprId SchemaCompiler::compile_enum(const OrderedJson& schema, const SchemaPlace
   return tree_.literals(std::move(texts));
 }
 
-ExprId SchemaCompiler::compile_type(const OrderedJson& schema, const std::string& type,
-                                    const SchemaPlace& place) {
+ExprId SchemaCompiler::compile_type(
+    const OrderedJson& schema, const std::string& type, const SchemaPlace& place) {
   if (type == "object") return compile_object(schema, place);
   if (type == "array") return compile_array(schema, place);
   if (type == "string") return compile_string(schema, place);
@@ -149,8 +150,8 @@ ExprId SchemaCompiler::compile_type(const OrderedJson& schema, const std::string
   return tree_.literal("null");
 }
 
-int64_t SchemaCompiler::count(const OrderedJson& schema, const char* keyword, int64_t fallback,
-                              const SchemaPlace& place) {
+int64_t SchemaCompiler::count(
+    const OrderedJson& schema, const char* keyword, int64_t fallback, const SchemaPlace& place) {
   const auto value = schema.find(keyword);
   if (value == schema.end()) return fallback;
   const double number = value->is_number() ? value->get<double>() : -1;
@@ -167,8 +168,8 @@ int64_t SchemaCompiler::count(const OrderedJson& schema, const char* keyword, in
 ExprId compile_json_schema(std::string_view schema, GrammarTree& tree) {
   tree.budget().check_text(schema);
   check_member_counts(parse_json(schema, "schema",
-                                 {.max_bytes = tree.budget().limits().max_text_bytes,
-                                  .max_depth = 2 * tree.budget().limits().max_nesting}));
+      {.max_bytes = tree.budget().limits().max_text_bytes,
+          .max_depth = 2 * tree.budget().limits().max_nesting}));
   const OrderedJson document = OrderedJson::parse(schema);
   return SchemaCompiler(document, tree).compile_document();
 }

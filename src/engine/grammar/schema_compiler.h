@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // How a JSON Schema becomes a grammar. Where a keyword allows more than a model needs, the grammar is
 // narrower, never wider:
-// - members stand in the order they are declared; members that are not declared come last;
+// - members come in the order they are declared; members that are not declared come last;
 // - an object that declares properties and says nothing of additionalProperties has no others;
 // - a schema without `type` but with keywords of one type describes that type;
 // - an alternative of oneOf writes the members that tell it from the others, even optional ones.
@@ -45,13 +46,13 @@ class SchemaMerger {
   // No value satisfies both, as far as can be seen from types, enums and the members both declare. Members
   // that show it are added to `telling`.
   bool exclusive(const OrderedJson& a, const OrderedJson& b, const SchemaPlace& place,
-                 std::vector<std::string>& telling);
+      std::vector<std::string>& telling);
 
  private:
-  void merge_keyword(OrderedJson& into, const std::string& keyword, const OrderedJson& value,
-                     const SchemaPlace& place);
-  bool merge_lists(OrderedJson& mine, const std::string& keyword, const OrderedJson& value,
-                   const SchemaPlace& place);
+  void merge_keyword(
+      OrderedJson& into, const std::string& keyword, const OrderedJson& value, const SchemaPlace& place);
+  bool merge_lists(
+      OrderedJson& mine, const std::string& keyword, const OrderedJson& value, const SchemaPlace& place);
   void merge_properties(OrderedJson& a, OrderedJson& b) const;
 
   const OrderedJson& document_;
@@ -76,13 +77,13 @@ class SchemaCompiler {
   ExprId compile_object(const OrderedJson& schema, const SchemaPlace& place);
   ExprId member(const std::string& name, const OrderedJson& value, const SchemaPlace& place);
   void add_extra_members(const OrderedJson& schema, const std::vector<std::string>& names,
-                         const SchemaPlace& place, MemberList& list);
+      const SchemaPlace& place, MemberList& list);
   void add_pattern_members(const OrderedJson& patterns, const std::vector<std::string>& names,
-                           const SchemaPlace& place, MemberList& list);
+      const SchemaPlace& place, MemberList& list);
   ExprId compile_array(const OrderedJson& schema, const SchemaPlace& place);
   ExprId long_array(ExprId item, int64_t min, int64_t max);
-  ExprId compile_tuple(const OrderedJson& prefix, const OrderedJson* rest, const SchemaPlace& place,
-                       int64_t min, int64_t max);
+  ExprId compile_tuple(
+      const OrderedJson& prefix, const OrderedJson* rest, const SchemaPlace& place, int64_t min, int64_t max);
   ExprId compile_string(const OrderedJson& schema, const SchemaPlace& place);
   ExprId compile_integer(const OrderedJson& schema, const SchemaPlace& place);
   ExprId compile_number(const OrderedJson& schema, const SchemaPlace& place);

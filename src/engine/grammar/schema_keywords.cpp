@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <array>
 
@@ -8,72 +9,27 @@
 namespace cheetah {
 namespace {
 
-constexpr std::array<std::string_view, 25> kAnnotations = {"$schema",
-                                                           "$id",
-                                                           "id",
-                                                           "$comment",
-                                                           "$defs",
-                                                           "definitions",
-                                                           "title",
-                                                           "description",
-                                                           "default",
-                                                           "example",
-                                                           "examples",
-                                                           "deprecated",
-                                                           "readOnly",
-                                                           "writeOnly",
-                                                           "$anchor",
-                                                           "strict",
-                                                           "name",
-                                                           "discriminator",
-                                                           "propertyOrdering",
-                                                           "contentMediaType",
-                                                           "contentEncoding",
-                                                           "externalDocs",
-                                                           "xml",
-                                                           "enumNames",
-                                                           "markdownDescription"};
+constexpr std::array<std::string_view, 25> kAnnotations = {"$schema", "$id", "id", "$comment", "$defs",
+    "definitions", "title", "description", "default", "example", "examples", "deprecated", "readOnly",
+    "writeOnly", "$anchor", "strict", "name", "discriminator", "propertyOrdering", "contentMediaType",
+    "contentEncoding", "externalDocs", "xml", "enumNames", "markdownDescription"};
 
 struct Shaping {
   std::string_view keyword;
   std::string_view type;  // the type of value it shapes; empty: any
 };
-constexpr std::array<Shaping, 33> kShaping = {{{"type", ""},
-                                               {"enum", ""},
-                                               {"const", ""},
-                                               {"anyOf", ""},
-                                               {"oneOf", ""},
-                                               {"allOf", ""},
-                                               {"$ref", ""},
-                                               {"nullable", ""},
-                                               {"properties", "object"},
-                                               {"required", "object"},
-                                               {"additionalProperties", "object"},
-                                               {"patternProperties", "object"},
-                                               {"minProperties", "object"},
-                                               {"maxProperties", "object"},
-                                               {"unevaluatedProperties", "object"},
-                                               {"items", "array"},
-                                               {"prefixItems", "array"},
-                                               {"additionalItems", "array"},
-                                               {"unevaluatedItems", "array"},
-                                               {"minItems", "array"},
-                                               {"maxItems", "array"},
-                                               {"uniqueItems", "array"},
-                                               {"minLength", "string"},
-                                               {"maxLength", "string"},
-                                               {"pattern", "string"},
-                                               {"format", "string"},
-                                               {"minimum", "number"},
-                                               {"maximum", "number"},
-                                               {"exclusiveMinimum", "number"},
-                                               {"exclusiveMaximum", "number"},
-                                               {"multipleOf", "number"},
-                                               {"minContains", "array"},
-                                               {"maxContains", "array"}}};
+constexpr std::array<Shaping, 33> kShaping = {{{"type", ""}, {"enum", ""}, {"const", ""}, {"anyOf", ""},
+    {"oneOf", ""}, {"allOf", ""}, {"$ref", ""}, {"nullable", ""}, {"properties", "object"},
+    {"required", "object"}, {"additionalProperties", "object"}, {"patternProperties", "object"},
+    {"minProperties", "object"}, {"maxProperties", "object"}, {"unevaluatedProperties", "object"},
+    {"items", "array"}, {"prefixItems", "array"}, {"additionalItems", "array"}, {"unevaluatedItems", "array"},
+    {"minItems", "array"}, {"maxItems", "array"}, {"uniqueItems", "array"}, {"minLength", "string"},
+    {"maxLength", "string"}, {"pattern", "string"}, {"format", "string"}, {"minimum", "number"},
+    {"maximum", "number"}, {"exclusiveMinimum", "number"}, {"exclusiveMaximum", "number"},
+    {"multipleOf", "number"}, {"minContains", "array"}, {"maxContains", "array"}}};
 
-constexpr std::array<std::string_view, 7> kTypes = {"object",  "array",   "string", "number",
-                                                    "integer", "boolean", "null"};
+constexpr std::array<std::string_view, 7> kTypes = {
+    "object", "array", "string", "number", "integer", "boolean", "null"};
 
 }  // namespace
 
@@ -106,7 +62,7 @@ void check_keywords(const OrderedJson& schema, const SchemaPlace& place) {
   for (const auto& [keyword, value] : schema.items()) {
     if (is_annotation(keyword)) continue;
     const bool known = std::any_of(kShaping.begin(), kShaping.end(),
-                                   [&, &name = keyword](const Shaping& s) { return s.keyword == name; });
+        [&, &name = keyword](const Shaping& s) { return s.keyword == name; });
     if (!known || keyword == "minContains" || keyword == "maxContains")
       place.at(keyword).unsupported("this keyword is not supported");
     // Closing what other keywords left open is fine where it is closed anyway.
@@ -140,8 +96,8 @@ std::vector<std::string> types_of(const OrderedJson& schema, const SchemaPlace& 
 }
 
 bool is_descriptive_format(std::string_view name) {
-  constexpr std::array<std::string_view, 9> kNames = {"int32",  "int64", "float", "double", "password",
-                                                      "binary", "byte",  "regex", "decimal"};
+  constexpr std::array<std::string_view, 9> kNames = {
+      "int32", "int64", "float", "double", "password", "binary", "byte", "regex", "decimal"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
@@ -166,20 +122,20 @@ const char* format_regex(std::string_view name) {
       {"time", CHEETAH_TIME},
       {"date-time", CHEETAH_DATE "T" CHEETAH_TIME},
       {"duration",
-       "P(?:[0-9]{1,4}W|(?:[0-9]{1,4}Y(?:[0-9]{1,2}M(?:[0-9]{1,2}D)?)?|[0-9]{1,2}M(?:[0-9]{1,2}D)?|[0-9]{1,4}"
-       "D)(?:"
-       "T(?:[0-9]{1,2}H(?:[0-9]{1,2}M(?:[0-9]{1,2}S)?)?|[0-9]{1,2}M(?:[0-9]{1,2}S)?|[0-9]{1,4}S))?|T(?:[0-9]{"
-       "1,2}"
-       "H(?:[0-9]{1,2}M(?:[0-9]{1,2}S)?)?|[0-9]{1,2}M(?:[0-9]{1,2}S)?|[0-9]{1,4}S))"},
+          "P(?:[0-9]{1,4}W|(?:[0-9]{1,4}Y(?:[0-9]{1,2}M(?:[0-9]{1,2}D)?)?|[0-9]{1,2}M(?:[0-9]{1,2}D)?|[0-9]{1,4}"
+          "D)(?:"
+          "T(?:[0-9]{1,2}H(?:[0-9]{1,2}M(?:[0-9]{1,2}S)?)?|[0-9]{1,2}M(?:[0-9]{1,2}S)?|[0-9]{1,4}S))?|T(?:[0-9]{"
+          "1,2}"
+          "H(?:[0-9]{1,2}M(?:[0-9]{1,2}S)?)?|[0-9]{1,2}M(?:[0-9]{1,2}S)?|[0-9]{1,4}S))"},
       {"uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"},
-      {"email",
-       "[A-Za-z0-9_+-]{1,32}(?:\\.[A-Za-z0-9_+-]{1,16}){0,2}@" CHEETAH_LABEL "(?:\\." CHEETAH_LABEL "){1,4}"},
+      {"email", "[A-Za-z0-9_+-]{1,32}(?:\\.[A-Za-z0-9_+-]{1,16}){0,2}@" CHEETAH_LABEL "(?:\\." CHEETAH_LABEL
+                "){1,4}"},
       {"hostname", CHEETAH_HOST},
       {"ipv4", CHEETAH_OCTET "(?:\\." CHEETAH_OCTET "){3}"},
       {"ipv6",
-       "(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|(?:[0-9a-fA-F]{1,4}:){1,6}:[0-9a-fA-F]{1,4}|::(?:[0-9a-fA-F]"
-       "{1,4}(?"
-       "::[0-9a-fA-F]{1,4}){0,5})?"},
+          "(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|(?:[0-9a-fA-F]{1,4}:){1,6}:[0-9a-fA-F]{1,4}|::(?:[0-9a-fA-F]"
+          "{1,4}(?"
+          "::[0-9a-fA-F]{1,4}){0,5})?"},
       {"uri", "https?://" CHEETAH_HOST "(?::[1-9][0-9]{0,3})?(?:/" CHEETAH_PATH "{0,200})?(?:\\?" CHEETAH_PATH
               "{0,200})?(?:#" CHEETAH_PATH "{0,100})?"},
       {"uri-reference", "(?:https?://" CHEETAH_HOST ")?/" CHEETAH_PATH "{0,200}"},
@@ -192,8 +148,8 @@ const char* format_regex(std::string_view name) {
 #undef CHEETAH_HOST
 #undef CHEETAH_OCTET
 #undef CHEETAH_PATH
-  const auto known = std::find_if(kFormats.begin(), kFormats.end(),
-                                  [&](const Format& format) { return format.name == name; });
+  const auto known = std::find_if(
+      kFormats.begin(), kFormats.end(), [&](const Format& format) { return format.name == name; });
   return known == kFormats.end() ? nullptr : known->regex;
 }
 

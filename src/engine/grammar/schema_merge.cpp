@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <charconv>
 #include <numeric>
@@ -84,11 +85,11 @@ bool is_one_of(const std::string& keyword, std::initializer_list<const char*> na
 
 const OrderedJson& SchemaMerger::resolve(const std::string& reference, const SchemaPlace& place) {
   if (++references_ > budget_.limits().max_references)
-    place.fail("grammar_too_complex: more than " + std::to_string(budget_.limits().max_references) +
-               " references");
+    place.fail(
+        "grammar_too_complex: more than " + std::to_string(budget_.limits().max_references) + " references");
   if (reference.empty() || reference[0] != '#')
-    place.fail("only references within the schema (#/…) are followed, found \"" + printable(reference) +
-               "\"");
+    place.fail(
+        "only references within the schema (#/…) are followed, found \"" + printable(reference) + "\"");
   const OrderedJson* at = &document_;
   for (const std::string& token : pointer_tokens(std::string_view(reference).substr(1), place)) {
     const OrderedJson* next = nullptr;
@@ -165,8 +166,8 @@ void SchemaMerger::merge_properties(OrderedJson& a, OrderedJson& b) const {
   bind(a_before, b);
 }
 
-void SchemaMerger::merge_keyword(OrderedJson& into, const std::string& keyword, const OrderedJson& value,
-                                 const SchemaPlace& place) {
+void SchemaMerger::merge_keyword(
+    OrderedJson& into, const std::string& keyword, const OrderedJson& value, const SchemaPlace& place) {
   OrderedJson& mine = into[keyword];
   if (keyword == "type") {
     mine = shared_types(types_of(into, place), types_of(OrderedJson{{"type", value}}, place));
@@ -190,8 +191,8 @@ void SchemaMerger::merge_keyword(OrderedJson& into, const std::string& keyword, 
 }
 
 // False for a keyword whose lists cannot be combined.
-bool SchemaMerger::merge_lists(OrderedJson& mine, const std::string& keyword, const OrderedJson& value,
-                               const SchemaPlace& place) {
+bool SchemaMerger::merge_lists(
+    OrderedJson& mine, const std::string& keyword, const OrderedJson& value, const SchemaPlace& place) {
   budget_.step(static_cast<int64_t>(mine.size() * value.size()));
   const auto holds = [](const OrderedJson& list, const OrderedJson& entry) {
     return std::find(list.begin(), list.end(), entry) != list.end();
@@ -217,7 +218,7 @@ bool SchemaMerger::merge_lists(OrderedJson& mine, const std::string& keyword, co
 }
 
 bool SchemaMerger::exclusive(const OrderedJson& a_schema, const OrderedJson& b_schema,
-                             const SchemaPlace& place, std::vector<std::string>& telling) {
+    const SchemaPlace& place, std::vector<std::string>& telling) {
   const OrderedJson a = flatten(a_schema, place), b = flatten(b_schema, place);
   if (a == false || b == false) return true;
   if (a.is_boolean() || b.is_boolean()) return false;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 
 #include "base/error.h"
@@ -81,7 +82,7 @@ ExprId SchemaCompiler::compile_object(const OrderedJson& schema, const SchemaPla
 }
 
 void SchemaCompiler::add_extra_members(const OrderedJson& schema, const std::vector<std::string>& names,
-                                       const SchemaPlace& place, MemberList& list) {
+    const SchemaPlace& place, MemberList& list) {
   if (const auto patterns = schema.find("patternProperties"); patterns != schema.end())
     return add_pattern_members(*patterns, names, place.at("patternProperties"), list);
   const auto rest = schema.find("additionalProperties");
@@ -95,7 +96,7 @@ void SchemaCompiler::add_extra_members(const OrderedJson& schema, const std::vec
 
 // Undeclared members are only those a pattern describes.
 void SchemaCompiler::add_pattern_members(const OrderedJson& patterns, const std::vector<std::string>& names,
-                                         const SchemaPlace& place, MemberList& list) {
+    const SchemaPlace& place, MemberList& list) {
   if (!patterns.is_object()) place.fail("expected an object of schemas");
   std::vector<ExprId> ways;
   for (const auto& [pattern, value] : patterns.items()) {

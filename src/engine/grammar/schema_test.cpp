@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -13,7 +14,7 @@ namespace {
 // The texts of at most `length` bytes over `alphabet` that the grammar accepts: only live prefixes are
 // extended.
 void accepted_texts(const GrammarState& state, std::string_view alphabet, size_t length, std::string& text,
-                    std::vector<std::string>& out) {
+    std::vector<std::string>& out) {
   if (state.is_complete()) out.push_back(text);
   if (text.size() == length || out.size() > 20000) return;
   for (const char c : alphabet) {
@@ -68,7 +69,7 @@ TEST(GrammarSchema, AcceptsExactlyTheValidTextsOverSmallAlphabets) {
       {R"({"type":"string","pattern":"^a|b$"})", "\"abc", 5},
       {R"({"type":"array","items":{"enum":[1,2]},"minItems":1,"maxItems":2})", "[12,]", 6},
       {R"({"type":"array","prefixItems":[{"const":1},{"const":2}],"items":{"const":3},"minItems":1})",
-       "[123,]", 7},
+          "[123,]", 7},
       {R"({"type":"array","prefixItems":[{"const":1},{"const":2}],"items":false})", "[12,]", 6},
       {R"({"type":"array","items":{"type":"array","items":{"const":1},"maxItems":1}})", "[1,]", 8},
       {R"({"anyOf":[{"const":1},{"enum":["a",2]}]})", "12\"a", 4},
@@ -110,31 +111,27 @@ struct Instances {
 TEST(GrammarSchema, ObjectsTakeDeclaredMembersInOrderAndOptionalOnesInAnySubset) {
   const std::vector<Instances> cases = {
       {R"({"type":"object","properties":{"a":{"const":1},"b":{"const":2},"c":{"const":3}},"required":["b"]})",
-       {R"({"b":2})", R"({"a":1,"b":2})", R"({"b":2,"c":3})", R"({"a":1,"b":2,"c":3})", R"({"a": 1, "b": 2})",
-        "{\n  \"b\": 2\n}", R"({ "b":2 })"},
-       {R"({})", R"({"a":1})", R"({"c":3,"b":2})", R"({"b":2,})", R"({,"b":2})", R"({"b":2,"d":4})",
-        "{  \"b\":2}"}},
+          {R"({"b":2})", R"({"a":1,"b":2})", R"({"b":2,"c":3})", R"({"a":1,"b":2,"c":3})",
+              R"({"a": 1, "b": 2})", "{\n  \"b\": 2\n}", R"({ "b":2 })"},
+          {R"({})", R"({"a":1})", R"({"c":3,"b":2})", R"({"b":2,})", R"({,"b":2})", R"({"b":2,"d":4})",
+              "{  \"b\":2}"}},
       {R"({"type":"object","properties":{"a":{}},"additionalProperties":{"type":"integer"}})",
-       {R"({})", R"({"a":"x"})", R"({"a":[1],"b":2})", R"({"ab":2,"":3,"b":1})", R"({"\"":1})", R"({"é":1})"},
-       {R"({"b":"x"})", R"({"b":1,"a":2})", R"({"\u0061":1})"}},
+          {R"({})", R"({"a":"x"})", R"({"a":[1],"b":2})", R"({"ab":2,"":3,"b":1})", R"({"\"":1})",
+              R"({"é":1})"},
+          {R"({"b":"x"})", R"({"b":1,"a":2})", R"({"\u0061":1})"}},
       {R"({"type":"object","required":["x"],"additionalProperties":{"type":"null"}})",
-       {R"({"x":null})", R"({"x":null,"y":null})"},
-       {R"({})", R"({"y":null})"}},
+          {R"({"x":null})", R"({"x":null,"y":null})"}, {R"({})", R"({"y":null})"}},
       {R"({"type":"object","properties":{"a":{"const":1},"b":{"const":2},"c":{"const":3}},"minProperties":1,"maxProperties":2})",
-       {R"({"a":1})", R"({"a":1,"c":3})", R"({"b":2,"c":3})"},
-       {R"({})", R"({"a":1,"b":2,"c":3})"}},
+          {R"({"a":1})", R"({"a":1,"c":3})", R"({"b":2,"c":3})"}, {R"({})", R"({"a":1,"b":2,"c":3})"}},
       {R"({"type":"object","additionalProperties":{"const":0},"minProperties":1,"maxProperties":2})",
-       {R"({"x":0})", R"({"x":0,"y":0})"},
-       {R"({})", R"({"x":0,"y":0,"z":0})"}},
+          {R"({"x":0})", R"({"x":0,"y":0})"}, {R"({})", R"({"x":0,"y":0,"z":0})"}},
       {R"({"type":"object","patternProperties":{"^n[0-9]$":{"type":"integer"}},"properties":{"id":{"const":7}}})",
-       {R"({})", R"({"id":7})", R"({"id":7,"n1":2,"n2":3})", R"({"n9":0})"},
-       {R"({"n":1})", R"({"n12":1})", R"({"n1":"x"})"}},
+          {R"({})", R"({"id":7})", R"({"id":7,"n1":2,"n2":3})", R"({"n9":0})"},
+          {R"({"n":1})", R"({"n12":1})", R"({"n1":"x"})"}},
       {R"({"type":"object","properties":{"a/b~c\"":{"const":1}},"required":["a/b~c\""]})",
-       {R"({"a/b~c\"":1})"},
-       {R"({})"}},
+          {R"({"a/b~c\"":1})"}, {R"({})"}},
       {R"({"type":"object","properties":{"x":{"type":"object","unevaluatedProperties":false}}})",
-       {R"({"x":{}})"},
-       {R"({"x":{"y":1}})"}},
+          {R"({"x":{}})"}, {R"({"x":{"y":1}})"}},
   };
   const Vocabulary vocabulary = byte_vocabulary();
   for (const Instances& c : cases) {
@@ -147,40 +144,31 @@ TEST(GrammarSchema, ObjectsTakeDeclaredMembersInOrderAndOptionalOnesInAnySubset)
 TEST(GrammarSchema, CombinesReferencesAndAlternatives) {
   const std::vector<Instances> cases = {
       {R"({"$defs":{"t":{"type":"object","properties":{"v":{"type":"integer"},"l":{"$ref":"#/$defs/t"}},"required":["v"]}},"$ref":"#/$defs/t"})",
-       {R"({"v":1})", R"({"v":1,"l":{"v":2,"l":{"v":3}}})"},
-       {R"({"l":{"v":1}})", R"({"v":1,"l":{}})"}},
+          {R"({"v":1})", R"({"v":1,"l":{"v":2,"l":{"v":3}}})"}, {R"({"l":{"v":1}})", R"({"v":1,"l":{}})"}},
       {R"({"type":"array","items":{"anyOf":[{"type":"integer"},{"$ref":"#"}]}})",
-       {R"([])", R"([1,[2,[3]],[]])"},
-       {R"(["x"])", R"([1)"}},
+          {R"([])", R"([1,[2,[3]],[]])"}, {R"(["x"])", R"([1)"}},
       {R"({"properties":{"k":{"enum":["a","b"]}},"required":["k"],"anyOf":[{"properties":{"k":{"const":"a"},"x":{"const":1}},"required":["x"]},{"properties":{"k":{"const":"b"}}}]})",
-       {R"({"k":"a","x":1})", R"({"k":"b"})"},
-       {R"({"k":"a"})", R"({"k":"c"})"}},
+          {R"({"k":"a","x":1})", R"({"k":"b"})"}, {R"({"k":"a"})", R"({"k":"c"})"}},
       {R"({"oneOf":[{"type":"integer"},{"type":"string","maxLength":1},{"type":"object","properties":{"t":{"const":"p"}}},{"type":"object","properties":{"t":{"const":"q"}}}]})",
-       {R"(7)", R"("x")", R"({"t":"p"})", R"({"t":"q"})"},
-       {R"({})", R"("xy")"}},
+          {R"(7)", R"("x")", R"({"t":"p"})", R"({"t":"q"})"}, {R"({})", R"("xy")"}},
       {R"({"definitions":{"a~b/c":{"const":1}},"$ref":"#/definitions/a~0b~1c"})", {"1"}, {"2"}},
       {R"({"definitions":{"a b":{"const":1}},"$ref":"#/definitions/a%20b"})", {"1"}, {"2"}},
       {R"({"allOf":[{"$ref":"#/$defs/a"},{"properties":{"y":{"const":2}},"required":["y"]}],"$defs":{"a":{"type":"object","properties":{"x":{"const":1}},"required":["x"]}}})",
-       {R"({"x":1,"y":2})"},
-       {R"({"x":1})", R"({"y":2})"}},
+          {R"({"x":1,"y":2})"}, {R"({"x":1})", R"({"y":2})"}},
       {R"({"type":"string","nullable":true,"maxLength":2})", {"null", R"("ab")"}, {R"("abc")"}},
       {R"({"const":{"b":[1,{"a":null}],"a":"é"}})", {R"({"b":[1,{"a":null}],"a":"é"})"}, {R"({})"}},
       {"true", {"1", R"({"a":[true]})"}, {""}},
       {"{}", {R"("x")", "-0.5e+10"}, {"01", "+1", ".5", "1."}},
-      {R"({"type":"string"})",
-       {R"("a\n\u00e9\ud83d\ude00")", "\"\xF0\x9F\x98\x80\""},
-       {R"("\ud83d")", R"("\ude00\ud83d")", "\"\n\"", "\"\xC3\"", "\"\xED\xA0\x80\"", R"("\x")"}},
-      {R"({"type":"string","maxLength":1})",
-       {R"("\ud83d\ude00")", "\"\xE2\x82\xAC\"", R"("\\")"},
-       {R"("ab")", R"("\\\\")"}},
+      {R"({"type":"string"})", {R"("a\n\u00e9\ud83d\ude00")", "\"\xF0\x9F\x98\x80\""},
+          {R"("\ud83d")", R"("\ude00\ud83d")", "\"\n\"", "\"\xC3\"", "\"\xED\xA0\x80\"", R"("\x")"}},
+      {R"({"type":"string","maxLength":1})", {R"("\ud83d\ude00")", "\"\xE2\x82\xAC\"", R"("\\")"},
+          {R"("ab")", R"("\\\\")"}},
       {R"({"type":"string","format":"date"})", {R"("2024-02-28")"}, {R"("2024-02-30")", R"("2024-13-01")"}},
-      {R"({"type":"string","format":"time"})",
-       {R"("23:59:59Z")", R"("00:00:00.5+01:30")"},
-       {R"("24:00:00Z")"}},
+      {R"({"type":"string","format":"time"})", {R"("23:59:59Z")", R"("00:00:00.5+01:30")"},
+          {R"("24:00:00Z")"}},
       {R"({"type":"string","format":"ipv6"})", {R"("::1")", R"("1:2:3:4:5:6:7:8")"}, {R"("1:2:3")"}},
-      {R"({"type":"string","format":"duration"})",
-       {R"("P1Y2M3D")", R"("PT5M")", R"("P2W")"},
-       {R"("P")", R"("5M")"}},
+      {R"({"type":"string","format":"duration"})", {R"("P1Y2M3D")", R"("PT5M")", R"("P2W")"},
+          {R"("P")", R"("5M")"}},
       {R"({"type":"string","pattern":"^\\d{2}$","minLength":1,"maxLength":3})", {R"("12")"}, {R"("1")"}},
       {R"({"type":"string","pattern":"^[\"\\\\\\n]$"})", {R"("\"")", R"("\\")", R"("\n")"}, {R"("n")"}},
   };
@@ -199,8 +187,8 @@ std::string nested_arrays(int depth) {
   return schema;
 }
 
-std::string many(const char* open, const std::function<std::string(int)>& entry, int count,
-                 const char* close) {
+std::string many(
+    const char* open, const std::function<std::string(int)>& entry, int count, const char* close) {
   std::string text = open;
   for (int i = 0; i < count; ++i) text.append(i > 0 ? "," : "").append(entry(i));
   return text + close;
@@ -219,9 +207,9 @@ TEST(GrammarSchema, WhatItCannotPromiseItRefusesByPointer) {
       {R"({"$ref":"https://example.com/s.json"})", "only references within the schema"},
       {R"({"$ref":"#"})", "can never finish"},
       {R"({"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"})",
-       "can never finish"},
+          "can never finish"},
       {R"({"$defs":{"a":{"anyOf":[{"$ref":"#/$defs/a"},{"const":1}]}},"$ref":"#/$defs/a"})",
-       "left recursion"},
+          "left recursion"},
       {R"({"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]})", "can never finish"},
       {R"({"allOf":[{"$ref":"#"}]})", "nesting"},
       {R"({"not":{"type":"null"}})", "unsupported_schema_keyword: /not"},
@@ -244,7 +232,7 @@ TEST(GrammarSchema, WhatItCannotPromiseItRefusesByPointer) {
       {R"({"type":"string","pattern":"^a+$","maxLength":0})", "can never finish"},
       {R"({"type":"string","format":"zodiac"})", "/format"},
       {R"({"type":"object","required":["x"],"additionalProperties":false})",
-       "can never be satisfied: the member is not declared at /required/0"},
+          "can never be satisfied: the member is not declared at /required/0"},
       {R"({"type":"object","required":"x"})", "/required"},
       {R"({"type":"object","properties":[]})", "/properties"},
       {R"({"type":"object","minProperties":3,"additionalProperties":true})", "/minProperties"},

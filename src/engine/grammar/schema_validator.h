@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A small JSON Schema validator for tests and measurements, written without a look at the compiler: it takes
 // a parsed value and follows the specification keyword by keyword.
@@ -46,7 +47,7 @@ class SchemaValidator {
   bool valid_combined(const Json& schema, const Json& value) const {
     const auto fits = [&](const char* keyword) {
       return std::count_if(schema[keyword].begin(), schema[keyword].end(),
-                           [&](const Json& part) { return valid(part, value); });
+          [&](const Json& part) { return valid(part, value); });
     };
     if (schema.contains("$ref")) {
       const Json::json_pointer pointer(schema["$ref"].get<std::string>().substr(1));

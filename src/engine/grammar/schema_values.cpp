@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Strings, numbers and arrays of a schema.
 #include <algorithm>
 #include <cmath>
@@ -201,14 +202,14 @@ ExprId SchemaCompiler::compile_array(const OrderedJson& schema, const SchemaPlac
 // Repetition is cheaper than a list of members whose number is kept beside each.
 ExprId SchemaCompiler::long_array(ExprId item, int64_t min, int64_t max) {
   const ExprId further = tree_.repeat(tree_.sequence({json_.comma(), item}), std::max<int64_t>(0, min - 1),
-                                      max == kUnbounded ? kUnbounded : max - 1);
+      max == kUnbounded ? kUnbounded : max - 1);
   const ExprId items = tree_.sequence({item, further});
   return tree_.sequence({tree_.literal("["), json_.space(), min == 0 ? tree_.optional(items) : items,
-                         json_.space(), tree_.literal("]")});
+      json_.space(), tree_.literal("]")});
 }
 
-ExprId SchemaCompiler::compile_tuple(const OrderedJson& prefix, const OrderedJson* rest,
-                                     const SchemaPlace& place, int64_t min, int64_t max) {
+ExprId SchemaCompiler::compile_tuple(
+    const OrderedJson& prefix, const OrderedJson* rest, const SchemaPlace& place, int64_t min, int64_t max) {
   if (prefix.size() > kMaxPrefixItems)
     place.at("prefixItems").fail(format("grammar_too_complex: more than {} prefix items", kMaxPrefixItems));
   const auto n = static_cast<int64_t>(prefix.size());
@@ -218,7 +219,7 @@ ExprId SchemaCompiler::compile_tuple(const OrderedJson& prefix, const OrderedJso
   if (more_allowed && (max == kUnbounded || max > n)) {
     const ExprId item = rest ? compile(*rest, place.inside("items")) : json_.any_value();
     tail = tree_.repeat(tree_.sequence({json_.comma(), item}), std::max<int64_t>(0, min - n),
-                        max == kUnbounded ? kUnbounded : max - n);
+        max == kUnbounded ? kUnbounded : max - n);
   } else if (min > n) {
     place.at("minItems").fail("schema can never be satisfied: fewer items are declared");
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/synthetic_vocabulary.h"
 
 #include <algorithm>

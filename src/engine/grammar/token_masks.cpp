@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/token_masks.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/utf8.h"
 
 #include "base/error.h"

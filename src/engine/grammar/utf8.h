@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
 #include <string>
@@ -5,7 +6,7 @@
 
 namespace cheetah {
 
-// Where in a UTF-8 character a byte sequence stands: the continuation bytes still to come and the range of
+// Where in a UTF-8 character a byte sequence ends: the continuation bytes still to come and the range of
 // the next one (narrower after E0, ED, F0 and F4, which keeps out overlong forms and surrogates).
 class Utf8Position {
  public:

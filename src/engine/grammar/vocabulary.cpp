@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/grammar/vocabulary.h"
 
 #include <algorithm>
@@ -27,8 +28,8 @@ void TokenVocabulary::sort_tokens() {
     const std::string_view text = bytes(id);
     if (!text.empty() && text.size() <= kMaxTokenBytes && !is_eos(id)) ids_by_rank_.push_back(id);
   }
-  std::stable_sort(ids_by_rank_.begin(), ids_by_rank_.end(),
-                   [&](int32_t a, int32_t b) { return bytes(a) < bytes(b); });
+  std::stable_sort(
+      ids_by_rank_.begin(), ids_by_rank_.end(), [&](int32_t a, int32_t b) { return bytes(a) < bytes(b); });
   std::string_view before;
   for (const int32_t id : ids_by_rank_) {
     const std::string_view text = bytes(id);
@@ -51,7 +52,7 @@ void TokenVocabulary::build_trie() {
     for (size_t i = open.size(); i < text.size(); ++i) {
       open.push_back(static_cast<int32_t>(nodes_.size()));
       nodes_.push_back({static_cast<uint8_t>(text[i]), static_cast<uint8_t>(i + 1), kNotText, 0,
-                        static_cast<int32_t>(rank)});
+          static_cast<int32_t>(rank)});
     }
   }
   close_to(0);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random generation under the mask with the tokens of a real model.
 #include <gtest/gtest.h>
 

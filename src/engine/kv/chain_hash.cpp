@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: MIT
 #include "engine/kv/chain_hash.h"
 
 #include <iterator>
 
+#include "base/hash.h"
 #include "model/rope_scaling.h"
 
 namespace cheetah {
@@ -9,15 +11,8 @@ namespace {
 
 constexpr uint64_t kSeed = 0x43484545'54414831;  // changing it renames everything: all processes at once
 
-// A bijection of 64 bits that spreads every bit over all others (Stafford's constants for Murmur's mixer).
-uint64_t mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
-
 // Two different previous values stay different, and so do two different words.
-uint64_t join(uint64_t hash, uint64_t word) { return mix(hash * 0x9E3779B97F4A7C15 + mix(word + kSeed)); }
+uint64_t join(uint64_t hash, uint64_t word) { return mix64(hash * kGoldenRatio64 + mix64(word + kSeed)); }
 
 }  // namespace
 
@@ -38,7 +33,7 @@ std::string prefix_salt(std::string_view cache_salt, bool long_factors) {
 }
 
 std::vector<uint64_t> chain_hashes(const ModelTraits& traits, std::string_view cache_salt,
-                                   std::span<const int32_t> tokens, int64_t page_tokens) {
+    std::span<const int32_t> tokens, int64_t page_tokens) {
   const bool is_long = rope_changes(traits, 1, std::ssize(tokens));
   uint64_t hash = chain_begin(prefix_salt(cache_salt, is_long));
   std::vector<uint64_t> hashes;

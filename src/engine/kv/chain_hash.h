@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Names for beginnings of text: the hash of all tokens up to a page's end. The same in every process, so that
 // one can say what its cache holds and another can look for it. Never trusted for more than a hint: a cache
@@ -21,6 +22,6 @@ uint64_t chain_after(uint64_t before, std::span<const int32_t> page);
 std::string prefix_salt(std::string_view cache_salt, bool long_factors);
 // Of the whole pages of a text, as the prefix cache of any engine of this model names them.
 std::vector<uint64_t> chain_hashes(const ModelTraits& traits, std::string_view cache_salt,
-                                   std::span<const int32_t> tokens, int64_t page_tokens);
+    std::span<const int32_t> tokens, int64_t page_tokens);
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Pages on their way between engines, perhaps of two processes. What arrives goes into the prefix cache, so a
 // page that is lost, late or refused only costs the time to compute it here.
@@ -50,8 +51,8 @@ class KvExport {
   // done(true); done(false) where they are not there or no longer. From host memory the caller's thread
   // copies before read() returns; from a device the engine's thread does, between two steps, and `to` must
   // live until done.
-  virtual void read(int64_t first_token, int64_t end_token, std::span<std::byte> to,
-                    std::function<void(bool)> done) = 0;
+  virtual void read(
+      int64_t first_token, int64_t end_token, std::span<std::byte> to, std::function<void(bool)> done) = 0;
 };
 
 // Pages that another engine computed.

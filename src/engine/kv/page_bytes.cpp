@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/kv/page_bytes.h"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +21,7 @@ class PageBytes {
   void copy(PageIndex from, PageIndex to);
   void save(PageIndex page, std::span<std::byte> bytes);  // page_bytes() long
   void load(std::span<const std::byte> bytes, PageIndex page);
-  // save() by any thread, where the pool is on the host: for pages that nobody writes.
+  // save() by any thread, where the pool is on the host: for pages that are not being written.
   void copy_out(PageIndex page, std::span<std::byte> bytes) const;
 
  private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Who holds which page of the KV cache. Knows nothing of their bytes (page_bytes.h does).
 #include <cstdint>
@@ -18,7 +19,7 @@ struct PageUse {
 };
 
 // Fixed pages with reference counts. One thread. Always: a page is free exactly when its count is zero, and
-// each free page stands once in the free list. The same calls give the same pages.
+// each free page is in the free list once. The same calls give the same pages.
 class PagePool {
  public:
   PagePool(int64_t num_pages, int64_t page_tokens);

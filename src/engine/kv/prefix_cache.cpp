@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/kv/prefix_cache.h"
 
 #include <algorithm>
@@ -35,8 +36,8 @@ PrefixCache::Place PrefixCache::walk(Node& root, Run tokens, const Visit& visit)
     Node& node = *child->second;
     size_t same = 1;
     while (static_cast<int64_t>(same) < node.size() && tokens.size() >= (same + 1) * width &&
-           std::ranges::equal(tokens.subspan(same * width, width),
-                              Run(node.tokens).subspan(same * width, width)))
+           std::ranges::equal(
+               tokens.subspan(same * width, width), Run(node.tokens).subspan(same * width, width)))
       ++same;
     const auto used = static_cast<int64_t>(same);
     const bool whole = used == node.size();
@@ -91,8 +92,8 @@ void PrefixCache::for_each_ready(const Path& path, const Visit& visit) const {
   }
 }
 
-PrefixMatch PrefixCache::match(std::string_view salt, std::span<const int32_t> tokens,
-                               std::span<PageList> lists) {
+PrefixMatch PrefixCache::match(
+    std::string_view salt, std::span<const int32_t> tokens, std::span<PageList> lists) {
   const Path path = find(salt, tokens);
   for (size_t g = 0; g < num_groups(); ++g) {
     lists[g].pages.assign(static_cast<size_t>(path.ready), 0);
@@ -104,9 +105,9 @@ PrefixMatch PrefixCache::match(std::string_view salt, std::span<const int32_t> t
   if (!path.steps.empty()) touch(*path.steps.back().node);
   const int64_t width = pool_.page_tokens();
   return {.ready_tokens = path.ready * width,
-          .stored_tokens = path.stored * width,
-          .known_tokens = path.known * width,
-          .idle_pages = 0};
+      .stored_tokens = path.stored * width,
+      .known_tokens = path.known * width,
+      .idle_pages = 0};
 }
 
 PrefixMatch PrefixCache::peek(std::string_view salt, std::span<const int32_t> tokens) const {
@@ -115,13 +116,13 @@ PrefixMatch PrefixCache::peek(std::string_view salt, std::span<const int32_t> to
   for_each_ready(path, [&](size_t, int64_t, PageIndex page) { idle += pool_.holders(page) == 1; });
   const int64_t width = pool_.page_tokens();
   return {.ready_tokens = path.ready * width,
-          .stored_tokens = path.stored * width,
-          .known_tokens = path.known * width,
-          .idle_pages = idle};
+      .stored_tokens = path.stored * width,
+      .known_tokens = path.known * width,
+      .idle_pages = idle};
 }
 
-void PrefixCache::insert(std::string_view salt, std::span<const int32_t> tokens, Lists lists,
-                         int64_t computed, Writer writer) {
+void PrefixCache::insert(
+    std::string_view salt, std::span<const int32_t> tokens, Lists lists, int64_t computed, Writer writer) {
   const int64_t width = pool_.page_tokens();
   int64_t count = std::ssize(tokens) / width;
   for (size_t g = 0; g < num_groups(); ++g)
@@ -148,8 +149,8 @@ void PrefixCache::insert(std::string_view salt, std::span<const int32_t> tokens,
   touch(*last);
 }
 
-void PrefixCache::publish(std::string_view salt, std::span<const int32_t> tokens, Lists lists,
-                          int64_t computed, Writer writer) {
+void PrefixCache::publish(
+    std::string_view salt, std::span<const int32_t> tokens, Lists lists, int64_t computed, Writer writer) {
   Node* root = find_root(salt);
   if (!root) return;
   const int64_t done = computed / pool_.page_tokens();
@@ -306,10 +307,10 @@ void PrefixCache::check_node(const Node& node, std::vector<bool>& seen, int64_t&
   if (node.parent) {
     ++nodes;
     CHEETAH_ASSERT(node.size() > 0, "a node has pages");
-    CHEETAH_ASSERT(std::ssize(node.tokens) == node.size() * pool_.page_tokens(),
-                   "a page's worth of tokens each");
+    CHEETAH_ASSERT(
+        std::ssize(node.tokens) == node.size() * pool_.page_tokens(), "a page's worth of tokens each");
     CHEETAH_ASSERT(std::ssize(node.chain) == node.size() && node.before == node.parent->end_of_chain(),
-                   "the chain of hashes goes through");
+        "the chain of hashes goes through");
     CHEETAH_ASSERT(node.ready >= 0 && node.ready <= node.size(), "ready pages are pages");
     CHEETAH_ASSERT(*node.position == &node, "the place in the order of use is the node's");
   }
@@ -321,7 +322,7 @@ void PrefixCache::check_node(const Node& node, std::vector<bool>& seen, int64_t&
       continue;
     }
     CHEETAH_ASSERT(window == 0 || static_cast<int64_t>(i / num_groups()) >= node.without,
-                   "places without windowed pages are counted");
+        "places without windowed pages are counted");
     CHEETAH_ASSERT(!seen[static_cast<size_t>(page)], "a page stands once in the tree");
     CHEETAH_ASSERT(pool_.holders(page) > 0, "the tree holds its pages");
     seen[static_cast<size_t>(page)] = true;

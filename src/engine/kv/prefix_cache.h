@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Which pages hold the keys and values of which beginnings of text: a radix tree over whole pages.
 #include <cstdint>
@@ -33,7 +34,7 @@ struct PrefixMatch {
 // never meet.
 class PrefixCache {
  public:
-  using Lists = std::span<const PageList>;  // one a group
+  using Lists = std::span<const PageList>;  // one per group
 
   // Where all groups have windows, nothing is pinned but what they see.
   explicit PrefixCache(PagePool& pool, std::vector<int64_t> windows = {0});
@@ -54,16 +55,16 @@ class PrefixCache {
   // Adds the whole pages of `tokens`. Of those, the first `computed` tokens are there, the rest is in flight.
   // Where the tree already has a run, its pages stay; what its windows lack is added.
   void insert(std::string_view salt, std::span<const int32_t> tokens, Lists lists, int64_t computed,
-              Writer writer = kNobody);
+      Writer writer = kNobody);
   // The writer has computed the first `computed` tokens. Anyone's pages fill gaps in windows.
-  void publish(std::string_view salt, std::span<const int32_t> tokens, Lists lists, int64_t computed,
-               Writer writer);
+  void publish(
+      std::string_view salt, std::span<const int32_t> tokens, Lists lists, int64_t computed, Writer writer);
   // It will not compute the rest: what is still in flight leaves the tree.
   void abandon(std::string_view salt, std::span<const int32_t> tokens, Writer writer);
 
   // All pages there are of the computed beginning of `tokens`, of every group, the first place's first.
-  void list_stored(std::string_view salt, std::span<const int32_t> tokens,
-                   std::vector<PageIndex>& pages) const;
+  void list_stored(
+      std::string_view salt, std::span<const int32_t> tokens, std::vector<PageIndex>& pages) const;
 
   // Called with every place that becomes computed or leaves the tree, beginning with those that are there.
   using Listener = std::function<void(const PrefixChange&)>;

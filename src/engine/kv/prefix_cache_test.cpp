@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/kv/prefix_cache.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 namespace cheetah {
 namespace {
 
-constexpr int64_t kWidth = 2;  // tokens a page
+constexpr int64_t kWidth = 2;  // tokens per page
 constexpr PrefixCache::Writer kWriter = 1;
 
 // A cache with sequences that compute texts and let go of them, as the engine does.
@@ -178,9 +179,8 @@ RC_GTEST_PROP(PrefixCache, EveryMatchIsThePagesOfExactlyTheseTokens, ()) {
       const auto found = f.cache.match("", text, {&list, 1});
       RC_ASSERT(found.ready_tokens == std::ssize(pages) * kWidth);
       for (size_t i = 0; i < pages.size(); ++i)
-        RC_ASSERT(
-            content[pages[i]] ==
-            std::vector<int32_t>(text.begin(), text.begin() + static_cast<ptrdiff_t>((i + 1) * kWidth)));
+        RC_ASSERT(content[pages[i]] == std::vector<int32_t>(text.begin(),
+                                           text.begin() + static_cast<ptrdiff_t>((i + 1) * kWidth)));
       for (const PageIndex page : pages) f.pool.hold(page);
       const int64_t missing = 4 - std::ssize(pages);
       if (missing > f.pool.num_free()) f.cache.evict(missing - f.pool.num_free());

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What others are told of the prefix cache.
 #include <algorithm>
 
@@ -5,8 +6,8 @@
 
 namespace cheetah {
 
-void PrefixCache::list_stored(std::string_view salt, std::span<const int32_t> tokens,
-                              std::vector<PageIndex>& pages) const {
+void PrefixCache::list_stored(
+    std::string_view salt, std::span<const int32_t> tokens, std::vector<PageIndex>& pages) const {
   pages.clear();
   const Path path = find(salt, tokens);
   for (const Step& step : path.steps)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What leaves the prefix cache when pages run short.
 #include <algorithm>
 

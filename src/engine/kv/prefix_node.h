@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A run of the prefix cache's tree. Private to its two source files.
 #include <iterator>

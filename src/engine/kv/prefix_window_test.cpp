@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The prefix cache of models whose layers do not all see as far back.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -10,9 +11,9 @@
 namespace cheetah {
 namespace {
 
-constexpr int64_t kWidth = 2;  // tokens a page
+constexpr int64_t kWidth = 2;  // tokens per page
 
-// Sequences that compute a text page by page, with a list of pages a group, and give back what they no longer
+// Sequences that compute a text page by page, with a list of pages per group, and give back what they no longer
 // see. What each page holds is noted, so that any wrong sharing shows.
 class Windows {
  public:
@@ -163,7 +164,7 @@ TEST(PrefixWindows, AModelOfWindowsAloneKeepsOnlyWhatCanBeSeen) {
 // Texts over a small alphabet, a page at a time, in any order, with pages always short.
 RC_GTEST_PROP(PrefixWindows, EveryPageThatIsSeenHoldsItsText, ()) {
   const auto windows = *rc::gen::element(std::vector<int64_t>{0, 3}, std::vector<int64_t>{0, 0, 4, 7},
-                                         std::vector<int64_t>{3}, std::vector<int64_t>{2, 6});
+      std::vector<int64_t>{3}, std::vector<int64_t>{2, 6});
   Windows w(16 * static_cast<int64_t>(windows.size()), windows);
   std::vector<Windows::Text> running;
   const int steps = *rc::gen::inRange(1, 120);
@@ -173,8 +174,8 @@ RC_GTEST_PROP(PrefixWindows, EveryPageThatIsSeenHoldsItsText, ()) {
     if (action == 0) {
       w.cache.evict(*rc::gen::inRange(0, 6));
     } else if (action <= 2 && running.size() < 4) {
-      Windows::Text text{.tokens = *rc::gen::container<std::vector<int32_t>>(16, rc::gen::inRange(0, 2)),
-                         .lists = {}};
+      Windows::Text text{
+          .tokens = *rc::gen::container<std::vector<int32_t>>(16, rc::gen::inRange(0, 2)), .lists = {}};
       if (w.start(text)) running.push_back(std::move(text));
     } else if (action == 3 && !running.empty()) {
       w.finish(running[pick % running.size()]);

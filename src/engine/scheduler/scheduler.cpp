@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/scheduler/scheduler.h"
 
 #include <algorithm>
@@ -77,8 +78,8 @@ class Planner {
     const int64_t over = pages_for(sequence, tokens) - free;
     if (over <= 0) return tokens;
     const int64_t groups = config_.window_groups;
-    return std::max(std::min(tokens, kLeastChunk),
-                    tokens - (over + groups - 1) / groups * config_.page_tokens);
+    return std::max(
+        std::min(tokens, kLeastChunk), tokens - (over + groups - 1) / groups * config_.page_tokens);
   }
 
   void plan_decode(int64_t index) {
@@ -131,7 +132,7 @@ class Planner {
     plan_.shape.add(tokens, context);
   }
 
-  // Preempts sequences that rank behind `rank` until `pages` are free. Since the order is fixed, whoever is
+  // Preempts sequences that rank behind `rank` until `pages` are free. Since the order is fixed, a sequence that is
   // first always gets on.
   bool make_room(int64_t pages, const Rank& rank) {
     while (free_pages_ < pages) {
@@ -145,8 +146,8 @@ class Planner {
   // The cheapest page to win back, from the lowest priority first. `below_priority`: only from lower ones,
   // but then also from those that have their turn in this plan.
   // Who is paused loses nothing by it and goes before all others, where it is pages that are wanted.
-  std::optional<int64_t> choose_victim(const Rank& rank, std::optional<int> below_priority,
-                                       bool pages_wanted) const {
+  std::optional<int64_t> choose_victim(
+      const Rank& rank, std::optional<int> below_priority, bool pages_wanted) const {
     std::optional<int64_t> best;
     for (const int64_t index : plan_.running_order) {
       const RunningSequence& sequence = running(index);
@@ -298,8 +299,8 @@ class Planner {
 
 Rank make_rank(int priority, double arrival_s, double ageing_s, int64_t work, uint64_t number) {
   return {.level = static_cast<int64_t>(std::floor(priority + arrival_s / ageing_s)),
-          .work = work,
-          .number = number};
+      .work = work,
+      .number = number};
 }
 
 void StepPlan::clear() {

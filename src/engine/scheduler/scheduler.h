@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What the next step does, as a pure function of plain values: no clock, no pages, no model.
 #include <compare>
@@ -75,7 +76,7 @@ struct SchedulerState {
   std::span<const WaitingSequence> waiting;
   int64_t free_pages = 0;  // that can be had, evicting what only the prefix cache holds
   StepTimeModel time;
-  bool stood_back = false;  // in the step before, somebody did (StepPlan::stood_back)
+  bool stood_back = false;  // in the step before, a sequence did (StepPlan::stood_back)
 };
 
 enum class PreemptReason { kPagesShort, kHigherPriority };
@@ -102,7 +103,7 @@ struct StepPlan {
   std::vector<Chunk> decodes, prefills;  // of running
   std::vector<Chunk> admissions;         // of waiting; an admitted sequence may have to wait for its turn: 0
   std::vector<Preempted> preemptions;    // of running
-  // Left out of this step, so that it is short: somebody more urgent gets its first token by it. Never in two
+  // Left out of this step, so that it is short: a more urgent request gets its first token by it. Never in two
   // steps one after the other.
   int64_t stood_back = 0;
   HoldReason held_back = HoldReason::kNone;  // why the first sequence still waiting does

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/scheduler/scheduler.h"
 
 #include <gtest/gtest.h>
@@ -14,14 +15,14 @@ namespace {
 RunningSequence decoding(uint64_t number, int64_t computed, int64_t page_tokens = 16) {
   const int64_t pages = (computed + page_tokens - 1) / page_tokens;
   return {.rank = {.level = 0, .work = 0, .number = number},
-          .computed = computed,
-          .decoding = true,
-          .full_pages = pages,
-          .freed_pages = pages};
+      .computed = computed,
+      .decoding = true,
+      .full_pages = pages,
+      .freed_pages = pages};
 }
 
 StepPlan plan_of(const std::vector<RunningSequence>& running, const std::vector<WaitingSequence>& waiting,
-                 int64_t free_pages, const SchedulerConfig& config = {}, const StepTimeModel& time = {}) {
+    int64_t free_pages, const SchedulerConfig& config = {}, const StepTimeModel& time = {}) {
   StepPlan plan;
   plan_step({.running = running, .waiting = waiting, .free_pages = free_pages, .time = time}, config, plan);
   return plan;
@@ -84,8 +85,8 @@ TEST(Scheduler, TheLessUrgentStandBackOneStepForAFirstToken) {
   EXPECT_EQ(plan.stood_back, 2);
 
   StepPlan next;
-  plan_step({.running = running, .waiting = waiting, .free_pages = 20, .time = {}, .stood_back = true}, {},
-            next);
+  plan_step(
+      {.running = running, .waiting = waiting, .free_pages = 20, .time = {}, .stood_back = true}, {}, next);
   EXPECT_EQ(next.decodes.size(), 3u) << "never twice in a row";
   EXPECT_EQ(next.admissions.size(), 2u);
   EXPECT_EQ(next.stood_back, 0);
@@ -108,7 +109,7 @@ TEST(Scheduler, WaitsForWhatIsInFlightButLetsOthersPass) {
 
 TEST(Scheduler, NoOneOvertakesASequenceThatLacksRoom) {
   const std::vector<WaitingSequence> waiting = {{.rank = {.number = 1}, .tokens = 640, .new_pages = 41},
-                                                {.rank = {.number = 2}, .tokens = 16, .new_pages = 2}};
+      {.rank = {.number = 2}, .tokens = 16, .new_pages = 2}};
   const StepPlan plan = plan_of({}, waiting, 10);
   EXPECT_TRUE(plan.admissions.empty());
   EXPECT_EQ(plan.held_back, HoldReason::kPagesShort);
@@ -151,9 +152,9 @@ class Simulation {
   void add(int64_t prompt, int64_t output, int priority) {
     const double arrival = 0.1 * static_cast<double>(steps_);
     waiting_.push_back({.rank = make_rank(priority, arrival, 1.0, prompt + output, ++number_),
-                        .priority = priority,
-                        .tokens = prompt,
-                        .end = prompt + output});
+        .priority = priority,
+        .tokens = prompt,
+        .end = prompt + output});
   }
 
   bool idle() const { return running_.empty() && waiting_.empty(); }
@@ -189,18 +190,18 @@ class Simulation {
     waiting_views_.clear();
     for (const Sequence& s : running_)
       running_views_.push_back({.rank = s.rank,
-                                .priority = s.priority,
-                                .computed = s.computed,
-                                .pending = s.tokens - s.computed,
-                                .decoding = s.decoding,
-                                .full_pages = std::ssize(s.pages),
-                                .freed_pages = std::ssize(s.pages)});
+          .priority = s.priority,
+          .computed = s.computed,
+          .pending = s.tokens - s.computed,
+          .decoding = s.decoding,
+          .full_pages = std::ssize(s.pages),
+          .freed_pages = std::ssize(s.pages)});
     for (const Sequence& s : waiting_)
       waiting_views_.push_back({.rank = s.rank,
-                                .priority = s.priority,
-                                .tokens = s.tokens,
-                                .new_pages = pool_.pages_for(std::min(s.tokens + 1, s.end)),
-                                .waited_s = 1});
+          .priority = s.priority,
+          .tokens = s.tokens,
+          .new_pages = pool_.pages_for(std::min(s.tokens + 1, s.end)),
+          .waited_s = 1});
   }
 
   void check_budgets(const StepPlan& plan) const {

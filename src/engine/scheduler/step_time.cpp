@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/scheduler/step_time.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // How long a step takes, learned from the steps that ran.
 #include <array>

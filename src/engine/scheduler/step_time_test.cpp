@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "engine/scheduler/step_time.h"
 
 #include <gtest/gtest.h>
@@ -33,8 +34,8 @@ TEST(StepTime, LearnsTheCostsOfAMachineFromNoisySteps) {
     learner.observe(shape, truth.predict(shape) * (0.95 + 0.1 * random.next_uniform()));
   }
   for (const int64_t tokens : {1, 64, 256})
-    EXPECT_NEAR(learner.model().predict(shape_of(tokens, 2000)) / truth.predict(shape_of(tokens, 2000)), 1,
-                0.15);
+    EXPECT_NEAR(
+        learner.model().predict(shape_of(tokens, 2000)) / truth.predict(shape_of(tokens, 2000)), 1, 0.15);
 }
 
 TEST(StepTime, RemembersWhatPromptsCostWhileOthersDecode) {

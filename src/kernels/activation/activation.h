@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
 
@@ -38,6 +39,9 @@ void clamped_swiglu(const ClampedSwigluArgs& args, const CpuContext& context);
 float activation_reference(Activation kind, float x);
 void gated_activation_reference(const GatedArgs& args);
 void clamped_swiglu_reference(const ClampedSwigluArgs& args);
+
+// x = x held between -limit and limit.
+void clip(float* x, float limit, int64_t count, const CpuContext& context);
 
 // y += scale * x
 void add_scaled(const float* x, float scale, float* y, int64_t count, const CpuContext& context);

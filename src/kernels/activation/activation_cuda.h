@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // activation.h and the other element-by-element steps of a layer, on the device. T is float or Bf16.
 #include <cstdint>
@@ -34,6 +35,10 @@ struct ClampedSwigluArgs {
 };
 template <class T>
 void clamped_swiglu(const ClampedSwigluArgs<T>& args, Stream& stream);
+
+// x = x held between -limit and limit.
+template <class T>
+void clip(T* x, float limit, int64_t count, Stream& stream);
 
 // y += scale * x
 template <class T>

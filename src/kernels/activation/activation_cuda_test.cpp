@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/activation/activation_cuda.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@ namespace cheetah::gpu {
 namespace {
 
 constexpr Activation kKinds[] = {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf,
-                                 Activation::kQuickGelu, Activation::kRelu};
+    Activation::kQuickGelu, Activation::kRelu};
 
 template <class T>
 class ActivationCuda : public testing::Test {};
@@ -45,26 +46,26 @@ void check_gates(int64_t rows, int64_t cols, int64_t stride) {
       const std::vector<float> x = rounded_to<T>(normal_numbers(rows * stride, 8, 5.f));
       std::vector<float> expected(static_cast<size_t>(rows * cols));
       const cheetah::GatedArgs exact{.kind = kind,
-                                     .gate = x.data(),
-                                     .gate_stride = stride,
-                                     .up = x.data() + cols,
-                                     .up_stride = stride,
-                                     .y = expected.data(),
-                                     .y_stride = cols,
-                                     .rows = rows,
-                                     .cols = cols};
+          .gate = x.data(),
+          .gate_stride = stride,
+          .up = x.data() + cols,
+          .up_stride = stride,
+          .y = expected.data(),
+          .y_stride = cols,
+          .rows = rows,
+          .cols = cols};
       clamped ? clamped_swiglu_reference({.rows = exact}) : gated_activation_reference(exact);
       const T* data = device.upload(numbers_as<T>(x));
       T* y = device.poisoned<T>(rows * cols);
       const GatedArgs<T> args{.kind = kind,
-                              .gate = data,
-                              .gate_stride = stride,
-                              .up = data + cols,
-                              .up_stride = stride,
-                              .y = y,
-                              .y_stride = cols,
-                              .rows = rows,
-                              .cols = cols};
+          .gate = data,
+          .gate_stride = stride,
+          .up = data + cols,
+          .up_stride = stride,
+          .y = y,
+          .y_stride = cols,
+          .rows = rows,
+          .cols = cols};
       if (clamped)
         clamped_swiglu<T>({.rows = args}, device.stream());
       else
@@ -83,6 +84,15 @@ TYPED_TEST(ActivationCuda, GatesRowsLikeTheReference) {
   check_gates<TypeParam>(5, 2056, 4112);
 }
 
+TYPED_TEST(ActivationCuda, ClipsToTheLimits) {
+  DeviceCase device;
+  const std::vector<float> x = rounded_to<TypeParam>(normal_numbers(777, 12, 2.f));
+  TypeParam* data = device.upload(numbers_as<TypeParam>(x));
+  clip(data, 1.5f, std::ssize(x), device.stream());
+  const auto actual = device.download(data, std::ssize(x));
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(to_float(actual[i]), std::clamp(x[i], -1.5f, 1.5f)) << i;
+}
+
 TYPED_TEST(ActivationCuda, AddsAndCopiesRows) {
   DeviceCase device;
   const std::vector<float> x = rounded_to<TypeParam>(normal_numbers(600, 9)),
@@ -99,19 +109,19 @@ TYPED_TEST(ActivationCuda, AddsAndCopiesRows) {
   const std::vector<int32_t> source = {29, 12, 27};
   TypeParam* rows = device.poisoned<TypeParam>(3 * 12);
   copy_rows<TypeParam, TypeParam>({.x = data,
-                                   .x_stride = 10,
-                                   .source = device.upload(source),
-                                   .divisor = 3,
-                                   .y = rows,
-                                   .y_stride = 12,
-                                   .rows = 3,
-                                   .cols = 10},
-                                  device.stream());
+                                      .x_stride = 10,
+                                      .source = device.upload(source),
+                                      .divisor = 3,
+                                      .y = rows,
+                                      .y_stride = 12,
+                                      .rows = 3,
+                                      .cols = 10},
+      device.stream());
   const std::vector<float> copied = device.take(rows, 36);
   for (int64_t row = 0; row < 3; ++row)
     for (int64_t col = 0; col < 10; ++col)
       EXPECT_EQ(copied[static_cast<size_t>(row * 12 + col)],
-                x[static_cast<size_t>(source[static_cast<size_t>(row)] / 3 * 10 + col)]);
+          x[static_cast<size_t>(source[static_cast<size_t>(row)] / 3 * 10 + col)]);
 }
 
 TEST(FinishLogits, ScalesAndCaps) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/activation/activation.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ namespace cheetah {
 namespace {
 
 constexpr Activation kKinds[] = {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf,
-                                 Activation::kQuickGelu, Activation::kRelu};
+    Activation::kQuickGelu, Activation::kRelu};
 
 // The exponentials are good to 2e-7 and a handful of roundings follow. In the tails the argument's own
 // rounding counts too: it reaches -87, where half an ulp is 4e-6 of the result, which by then is below 1e-36.
@@ -22,8 +23,8 @@ constexpr double kAbsolute = 2e-8;
 struct Shape2 {
   int64_t rows, cols;
 };
-const std::vector<Shape2> kShapes = {{0, 5},   {1, 1},    {1, 15},   {3, 17},
-                                     {2, 100}, {700, 33}, {3, 9000}, {1, 20000}};
+const std::vector<Shape2> kShapes = {
+    {0, 5}, {1, 1}, {1, 15}, {3, 17}, {2, 100}, {700, 33}, {3, 9000}, {1, 20000}};
 
 std::vector<float> normals(int64_t count, uint64_t seed, float deviation) {
   Philox random(seed);
@@ -41,13 +42,13 @@ GatedCase make_case(const Shape2& shape, Activation kind) {
   GatedCase c{
       normals(shape.rows * (shape.cols + 2), 1, 4.f), normals(shape.rows * (shape.cols + 1), 2, 5.f), {}};
   c.args = {.kind = kind,
-            .gate = c.gate.data(),
-            .gate_stride = shape.cols + 2,
-            .up = c.up.data(),
-            .up_stride = shape.cols + 1,
-            .y_stride = shape.cols + 3,
-            .rows = shape.rows,
-            .cols = shape.cols};
+      .gate = c.gate.data(),
+      .gate_stride = shape.cols + 2,
+      .up = c.up.data(),
+      .up_stride = shape.cols + 1,
+      .y_stride = shape.cols + 3,
+      .rows = shape.rows,
+      .cols = shape.cols};
   return c;
 }
 
@@ -97,8 +98,8 @@ TEST(GatedActivation, EveryTargetEqualsTheReference) {
   for_every_target([&] {
     for (const Shape2& shape : kShapes)
       for (const Activation kind : kKinds) {
-        SCOPED_TRACE(testing::Message()
-                     << shape.rows << " x " << shape.cols << " kind " << static_cast<int>(kind));
+        SCOPED_TRACE(
+            testing::Message() << shape.rows << " x " << shape.cols << " kind " << static_cast<int>(kind));
         GatedCase c = make_case(shape, kind);
         Guarded actual(shape.rows * c.args.y_stride), expected(shape.rows * c.args.y_stride);
         c.args.y = expected.data();
@@ -136,6 +137,19 @@ TEST(ClampedSwiglu, EveryTargetEqualsTheReference) {
       expect_rows_close(actual, expected, c.args);
     }
   });
+}
+
+TEST(Clip, HoldsEveryNumberBetweenTheLimits) {
+  ThreadPool pool({.num_threads = 2, .pin = false});
+  for (const int64_t count : {0, 1, 7, 100000}) {
+    const std::vector<float> start = normals(count, 5, 2.f);
+    Guarded x(count);
+    std::copy(start.begin(), start.end(), x.data());
+    clip(x.data(), 1.5f, count, CpuContext{pool});
+    x.expect_guards_whole();
+    for (int64_t i = 0; i < count; ++i)
+      ASSERT_EQ(x.data()[i], std::clamp(start[static_cast<size_t>(i)], -1.5f, 1.5f)) << i;
+  }
 }
 
 TEST(AddScaled, AddsOnEverySize) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Element-wise; bound by memory for prompts, by the exponential's some 20 instructions a vector for a decode
 // step's single row. Every element goes through the same instructions wherever it stands, so results do not
 // depend on how the work is split.
@@ -74,8 +75,8 @@ HWY_INLINE void with_kind(Activation kind, const Use& use) {
 
 void activate_piece(Activation kind, float* x, int64_t count) {
   with_kind(kind, [&]<Activation kKind>() HWY_ATTR {
-    for_each_vector(count, [&](auto d, int64_t i)
-                               HWY_ATTR { hn::StoreU(apply<kKind>(d, hn::LoadU(d, x + i)), d, x + i); });
+    for_each_vector(count,
+        [&](auto d, int64_t i) HWY_ATTR { hn::StoreU(apply<kKind>(d, hn::LoadU(d, x + i)), d, x + i); });
   });
 }
 
@@ -87,8 +88,8 @@ void gated_piece(Activation kind, const float* gate, const float* up, float* y, 
   });
 }
 
-void clamped_piece(const ClampedSwigluArgs& args, const float* gate, const float* up, float* y,
-                   int64_t count) {
+void clamped_piece(
+    const ClampedSwigluArgs& args, const float* gate, const float* up, float* y, int64_t count) {
   for_each_vector(count, [&](auto d, int64_t i) HWY_ATTR {
     const auto high = hn::Set(d, args.limit), low = hn::Set(d, -args.limit);
     const auto g = hn::Min(high, hn::LoadU(d, gate + i));
@@ -138,15 +139,15 @@ void over_pieces(const GatedArgs& args, const CpuContext& context, const Work& w
 
 void activate(Activation kind, float* x, int64_t count, const CpuContext& context) {
   const auto piece = HWY_DYNAMIC_DISPATCH(activate_piece);
-  context.pool.parallel_for(count, kPiece,
-                            [&](int64_t begin, int64_t end, int) { piece(kind, x + begin, end - begin); });
+  context.pool.parallel_for(
+      count, kPiece, [&](int64_t begin, int64_t end, int) { piece(kind, x + begin, end - begin); });
 }
 
 void gated_activation(const GatedArgs& args, const CpuContext& context) {
   const auto piece = HWY_DYNAMIC_DISPATCH(gated_piece);
   over_pieces(args, context, [&](int64_t row, int64_t col, int64_t count) {
     piece(args.kind, args.gate + row * args.gate_stride + col, args.up + row * args.up_stride + col,
-          args.y + row * args.y_stride + col, count);
+        args.y + row * args.y_stride + col, count);
   });
 }
 
@@ -155,15 +156,20 @@ void clamped_swiglu(const ClampedSwigluArgs& args, const CpuContext& context) {
   const GatedArgs& rows = args.rows;
   over_pieces(rows, context, [&](int64_t row, int64_t col, int64_t count) {
     piece(args, rows.gate + row * rows.gate_stride + col, rows.up + row * rows.up_stride + col,
-          rows.y + row * rows.y_stride + col, count);
+        rows.y + row * rows.y_stride + col, count);
+  });
+}
+
+void clip(float* x, float limit, int64_t count, const CpuContext& context) {
+  context.pool.parallel_for(count, rows_at_once(context, count, 1), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) x[i] = std::clamp(x[i], -limit, limit);
   });
 }
 
 void add_scaled(const float* x, float scale, float* y, int64_t count, const CpuContext& context) {
   const auto piece = HWY_DYNAMIC_DISPATCH(add_piece);
-  context.pool.parallel_for(count, rows_at_once(context, count, 1), [&](int64_t begin, int64_t end, int) {
-    piece(x + begin, scale, y + begin, end - begin);
-  });
+  context.pool.parallel_for(count, rows_at_once(context, count, 1),
+      [&](int64_t begin, int64_t end, int) { piece(x + begin, scale, y + begin, end - begin); });
 }
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Causal attention over a paged KV cache: rows of many sequences, prompt chunks and single decode tokens, in
 // one call.
@@ -13,7 +14,7 @@ namespace cheetah {
 // One layer's cache. A page holds page_tokens consecutive positions of one sequence, head by head:
 // keys [pages, kv_heads, key_dim, page_tokens], values [pages, kv_heads, page_tokens, value_dim]. Keys lie by
 // dimension because scores are computed many keys at a time.
-// MLA keeps one latent row a token: values == nullptr, and a value is the first value_dim numbers of its key
+// MLA keeps one latent row per token: values == nullptr, and a value is the first value_dim numbers of its key
 // row. There, and where each row has a scale, keys lie as values do.
 struct PagedKv {
   DType dtype = DType::kF32;  // F32, F16, BF16, or I8 and F8_E4M3 with a scale a row (scaled_row.h)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Attention and the cache of attention.h on the device. T is float or Bf16; sums are float. Here keys always
 // lie as values do, [pages, kv_heads, page_tokens, key_dim]: rows are what tensor cores and the copy engine

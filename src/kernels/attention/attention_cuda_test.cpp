@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/attention/attention_cuda.h"
 
 #include <gtest/gtest.h>
@@ -37,28 +38,28 @@ class AttentionCase {
     std::vector<float> expected(static_cast<size_t>(rows_ * out_stride()), std::nanf(""));
     const float scale = 1.f / std::sqrt(static_cast<float>(p_.key_dim));
     attention_reference({.q = q_.data(),
-                         .q_stride = p_.heads * p_.key_dim,
-                         .out = expected.data(),
-                         .out_stride = out_stride(),
-                         .heads = p_.heads,
-                         .kv = host_kv(),
-                         .sequences = sequences_,
-                         .scale = scale,
-                         .soft_cap = p_.soft_cap,
-                         .window = p_.window,
-                         .sinks = p_.sinks ? sinks_.data() : nullptr});
+        .q_stride = p_.heads * p_.key_dim,
+        .out = expected.data(),
+        .out_stride = out_stride(),
+        .heads = p_.heads,
+        .kv = host_kv(),
+        .sequences = sequences_,
+        .scale = scale,
+        .soft_cap = p_.soft_cap,
+        .window = p_.window,
+        .sinks = p_.sinks ? sinks_.data() : nullptr});
     AttentionArgs<T> args{.q = device_.upload(numbers_as<T>(q_)),
-                          .q_stride = p_.heads * p_.key_dim,
-                          .out = nullptr,
-                          .out_stride = out_stride(),
-                          .heads = p_.heads,
-                          .kv = device_kv(by_token()),
-                          .batch = batch(),
-                          .scale = scale,
-                          .soft_cap = p_.soft_cap,
-                          .window = p_.window,
-                          .sinks = p_.sinks ? device_.upload(sinks_) : nullptr,
-                          .scratch = scratch()};
+        .q_stride = p_.heads * p_.key_dim,
+        .out = nullptr,
+        .out_stride = out_stride(),
+        .heads = p_.heads,
+        .kv = device_kv(by_token()),
+        .batch = batch(),
+        .scale = scale,
+        .soft_cap = p_.soft_cap,
+        .window = p_.window,
+        .sinks = p_.sinks ? device_.upload(sinks_) : nullptr,
+        .scratch = scratch()};
     for (const AttentionVariant<T>& variant : attention_variants<T>()) {
       if (!variant.fits(args, device_.stream().device())) continue;
       SCOPED_TRACE(variant.name);
@@ -69,7 +70,7 @@ class AttentionCase {
       const std::vector<float> actual = device_.take(args.out, rows_ * out_stride());
       for (int64_t row = 0; row < rows_; ++row)
         expect_close(actual.data() + row * out_stride(), expected.data() + row * out_stride(),
-                     p_.heads * p_.value_dim, tolerance, rounding_of<T>());
+            p_.heads * p_.value_dim, tolerance, rounding_of<T>());
     }
   }
 
@@ -78,12 +79,12 @@ class AttentionCase {
     const std::vector<std::byte> empty(cache_.size(), std::byte{0xFF});
     const PagedKv kv = device_kv(empty);
     write_kv<T>({.keys = device_.upload(numbers_as<T>(keys_)),
-                 .key_stride = p_.kv_heads * p_.key_dim,
-                 .values = p_.latent ? nullptr : device_.upload(numbers_as<T>(values_)),
-                 .value_stride = p_.kv_heads * p_.value_dim,
-                 .kv = kv,
-                 .batch = write_batch()},
-                device_.stream());
+                    .key_stride = p_.kv_heads * p_.key_dim,
+                    .values = p_.latent ? nullptr : device_.upload(numbers_as<T>(values_)),
+                    .value_stride = p_.kv_heads * p_.value_dim,
+                    .kv = kv,
+                    .batch = write_batch()},
+        device_.stream());
     EXPECT_EQ(device_.download(kv.keys, std::ssize(cache_)), by_token());
   }
 
@@ -92,7 +93,7 @@ class AttentionCase {
     const int64_t sequences = std::ssize(sequences_);
     const auto parts = static_cast<size_t>(AttentionScratch::num_parts(sequences, p_.heads, p_.value_dim));
     return {.counters = device_.upload(std::vector<uint32_t>(static_cast<size_t>(sequences * p_.heads))),
-            .parts = device_.upload(std::vector<float>(parts))};
+        .parts = device_.upload(std::vector<float>(parts))};
   }
   int64_t out_stride() const { return p_.heads * p_.value_dim + 8; }
 
@@ -124,12 +125,12 @@ class AttentionCase {
     values_ = rounded_to<T>(normal_numbers(tokens_ * p_.kv_heads * p_.value_dim, 24));
     ThreadPool threads({.num_threads = 1});
     cheetah::write_kv({.keys = keys_.data(),
-                       .key_stride = p_.kv_heads * p_.key_dim,
-                       .values = p_.latent ? nullptr : values_.data(),
-                       .value_stride = p_.kv_heads * p_.value_dim,
-                       .kv = host_kv(),
-                       .sequences = whole_},
-                      CpuContext{threads});
+                          .key_stride = p_.kv_heads * p_.key_dim,
+                          .values = p_.latent ? nullptr : values_.data(),
+                          .value_stride = p_.kv_heads * p_.value_dim,
+                          .kv = host_kv(),
+                          .sequences = whole_},
+        CpuContext{threads});
   }
 
   // The cache as the device has it: the CPU's may hold keys by dimension.
@@ -140,20 +141,20 @@ class AttentionCase {
     for (int64_t at = 0; at < key_bytes_ / size; ++at) {
       const int64_t token = at % head / p_.key_dim, dim = at % p_.key_dim;
       std::memcpy(bytes.data() + at * size,
-                  cache_.data() + (at / head * head + dim * p_.page_tokens + token) * size,
-                  static_cast<size_t>(size));
+          cache_.data() + (at / head * head + dim * p_.page_tokens + token) * size,
+          static_cast<size_t>(size));
     }
     return bytes;
   }
 
   PagedKv kv_at(std::byte* data) const {
     return {.dtype = p_.dtype,
-            .keys = data,
-            .values = p_.latent ? nullptr : data + key_bytes_,
-            .page_tokens = p_.page_tokens,
-            .kv_heads = p_.kv_heads,
-            .key_dim = p_.key_dim,
-            .value_dim = p_.value_dim};
+        .keys = data,
+        .values = p_.latent ? nullptr : data + key_bytes_,
+        .page_tokens = p_.page_tokens,
+        .kv_heads = p_.kv_heads,
+        .key_dim = p_.key_dim,
+        .value_dim = p_.value_dim};
   }
   PagedKv host_kv() { return kv_at(cache_.data()); }
   PagedKv device_kv(const std::vector<std::byte>& bytes) { return kv_at(device_.upload(bytes)); }
@@ -163,9 +164,9 @@ class AttentionCase {
     std::vector<int32_t> pages, row_sequence, positions;
     AttentionBatch batch{.num_sequences = std::ssize(sequences)};
     for (const AttentionSequence& sequence : sequences) {
-      entries.push_back({static_cast<int32_t>(sequence.context_tokens),
-                         static_cast<int32_t>(sequence.query_begin),
-                         static_cast<int32_t>(sequence.query_count), static_cast<int32_t>(pages.size())});
+      entries.push_back(
+          {static_cast<int32_t>(sequence.context_tokens), static_cast<int32_t>(sequence.query_begin),
+              static_cast<int32_t>(sequence.query_count), static_cast<int32_t>(pages.size())});
       pages.insert(pages.end(), sequence.pages.begin(), sequence.pages.end());
       for (int64_t i = 0; i < sequence.query_count; ++i) {
         row_sequence.push_back(static_cast<int32_t>(entries.size()) - 1);
@@ -200,17 +201,16 @@ std::vector<Problem> problems_of_any_size() {
     int64_t heads, kv_heads, key_dim, value_dim;
   };
   std::vector<Problem> out;
-  for (const auto& [heads, kv_heads, key_dim, value_dim] :
-       {Heads{4, 4, 40, 40}, Heads{8, 2, 96, 96}, Heads{3, 1, 112, 80}, Heads{4, 2, 192, 128},
-        Heads{8, 4, 256, 256}, Heads{20, 1, 200, 200}, Heads{40, 2, 64, 64}, Heads{2, 1, 288, 256},
-        Heads{16, 1, 576, 512}, Heads{70, 1, 576, 512}}) {
+  for (const auto& [heads, kv_heads, key_dim, value_dim] : {Heads{4, 4, 40, 40}, Heads{8, 2, 96, 96},
+           Heads{3, 1, 112, 80}, Heads{4, 2, 192, 128}, Heads{8, 4, 256, 256}, Heads{20, 1, 200, 200},
+           Heads{40, 2, 64, 64}, Heads{2, 1, 288, 256}, Heads{16, 1, 576, 512}, Heads{70, 1, 576, 512}}) {
     out.push_back({.requests = {{1, 1}, {37, 5}, {16, 16}, {700, 1}, {50, 2}, {90, 70}, {2000, 1}, {3, 3}},
-                   .heads = heads,
-                   .kv_heads = kv_heads,
-                   .key_dim = key_dim,
-                   .value_dim = value_dim,
-                   .dtype = DType::kBF16,
-                   .latent = key_dim > 256});
+        .heads = heads,
+        .kv_heads = kv_heads,
+        .key_dim = key_dim,
+        .value_dim = value_dim,
+        .dtype = DType::kBF16,
+        .latent = key_dim > 256});
     if (heads > 16) out.back().requests = {{33, 3}, {800, 1}};
     out.push_back(out.back());
     out.back().page_tokens = 5;
@@ -227,12 +227,12 @@ std::vector<Problem> problems() {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kF8E4M3}) {
     out.push_back({.requests = ragged, .dtype = dtype});
     out.push_back({.requests = ragged,
-                   .heads = 4,
-                   .kv_heads = 1,
-                   .key_dim = 80,
-                   .value_dim = 64,
-                   .dtype = dtype,
-                   .latent = true});
+        .heads = 4,
+        .kv_heads = 1,
+        .key_dim = 80,
+        .value_dim = 64,
+        .dtype = dtype,
+        .latent = true});
   }
   out.push_back({.requests = {}});
   out.push_back(
@@ -242,37 +242,37 @@ std::vector<Problem> problems() {
   out.push_back({.requests = ragged, .window = 20, .sinks = true});
   out.push_back({.requests = ragged, .soft_cap = 5.f, .sinks = true});
   out.push_back({.requests = {{2000, 3}, {4097, 1}},
-                 .heads = 8,
-                 .key_dim = 128,
-                 .value_dim = 128,
-                 .dtype = DType::kBF16});
+      .heads = 8,
+      .key_dim = 128,
+      .value_dim = 128,
+      .dtype = DType::kBF16});
   out.push_back({.requests = {{700, 2}},
-                 .heads = 16,
-                 .kv_heads = 1,
-                 .key_dim = 576,
-                 .value_dim = 512,
-                 .dtype = DType::kBF16,
-                 .latent = true});
+      .heads = 16,
+      .kv_heads = 1,
+      .key_dim = 576,
+      .value_dim = 512,
+      .dtype = DType::kBF16,
+      .latent = true});
   out.push_back({.requests = {{64, 64}, {1, 1}},
-                 .heads = 8,
-                 .kv_heads = 8,
-                 .key_dim = 64,
-                 .value_dim = 64,
-                 .dtype = DType::kBF16});
+      .heads = 8,
+      .kv_heads = 8,
+      .key_dim = 64,
+      .value_dim = 64,
+      .dtype = DType::kBF16});
   // What the tensor cores take: heads of 64 and 128, pages of 8 to 128, prompts, single tokens and both at
   // once.
   const std::vector<std::pair<int64_t, int64_t>> prompts = {
       {5, 5}, {128, 128}, {233, 100}, {400, 130}, {64, 64}};
-  const std::vector<std::pair<int64_t, int64_t>> tokens = {{1, 1},  {15, 1},   {16, 1},
-                                                           {17, 1}, {1000, 1}, {5000, 1}};
+  const std::vector<std::pair<int64_t, int64_t>> tokens = {
+      {1, 1}, {15, 1}, {16, 1}, {17, 1}, {1000, 1}, {5000, 1}};
   for (const int64_t dim : {64, 128})
     for (const auto& requests : {ragged, prompts, tokens}) {
       const Problem plain{.requests = requests,
-                          .heads = 8,
-                          .kv_heads = 2,
-                          .key_dim = dim,
-                          .value_dim = dim,
-                          .dtype = DType::kBF16};
+          .heads = 8,
+          .kv_heads = 2,
+          .key_dim = dim,
+          .value_dim = dim,
+          .dtype = DType::kBF16};
       for (const int64_t page_tokens : {8, 16, 64, 128}) {
         out.push_back(plain);
         out.back().page_tokens = page_tokens;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/attention/attention.h"
 
 #include <gtest/gtest.h>
@@ -44,16 +45,16 @@ class Case {
   AttentionArgs args() {
     const Problem& p = problem_;
     return {.q = q_.data(),
-            .q_stride = p.heads * p.key_dim,
-            .out = out_.data(),
-            .out_stride = p.heads * p.value_dim + 1,
-            .heads = p.heads,
-            .kv = kv(),
-            .sequences = sequences_,
-            .scale = 1.f / std::sqrt(static_cast<float>(p.key_dim)),
-            .soft_cap = p.soft_cap,
-            .window = p.window,
-            .sinks = p.sinks ? sinks_.data() : nullptr};
+        .q_stride = p.heads * p.key_dim,
+        .out = out_.data(),
+        .out_stride = p.heads * p.value_dim + 1,
+        .heads = p.heads,
+        .kv = kv(),
+        .sequences = sequences_,
+        .scale = 1.f / std::sqrt(static_cast<float>(p.key_dim)),
+        .soft_cap = p.soft_cap,
+        .window = p.window,
+        .sinks = p.sinks ? sinks_.data() : nullptr};
   }
   const Guarded& out() const { return out_; }
 
@@ -95,23 +96,23 @@ class Case {
       for (float& value : keys) value = random.next_normal();
       for (float& value : values) value = random.next_normal();
       write_kv({.keys = keys.data(),
-                .key_stride = problem_.kv_heads * problem_.key_dim,
-                .values = values.data(),
-                .value_stride = problem_.kv_heads * problem_.value_dim,
-                .kv = kv(),
-                .sequences = {&sequence, 1}},
-               CpuContext{pool});
+                   .key_stride = problem_.kv_heads * problem_.key_dim,
+                   .values = values.data(),
+                   .value_stride = problem_.kv_heads * problem_.value_dim,
+                   .kv = kv(),
+                   .sequences = {&sequence, 1}},
+          CpuContext{pool});
     }
   }
 
   PagedKv kv() {
     return {.dtype = problem_.dtype,
-            .keys = keys_.data(),
-            .values = problem_.latent ? nullptr : values_.data(),
-            .page_tokens = problem_.page_tokens,
-            .kv_heads = problem_.kv_heads,
-            .key_dim = problem_.key_dim,
-            .value_dim = problem_.value_dim};
+        .keys = keys_.data(),
+        .values = problem_.latent ? nullptr : values_.data(),
+        .page_tokens = problem_.page_tokens,
+        .kv_heads = problem_.kv_heads,
+        .key_dim = problem_.key_dim,
+        .value_dim = problem_.value_dim};
   }
 
   Problem problem_;
@@ -129,63 +130,63 @@ std::vector<Problem> problems() {
       {.requests = {{1, 1}}, .heads = 1, .kv_heads = 1, .key_dim = 1, .value_dim = 1, .page_tokens = 1},
       {.requests = {{5, 5}, {7, 0}, {1, 1}, {64, 1}, {65, 2}, {63, 63}}},
       {.requests = {{130, 67}, {512, 3}, {513, 2}},
-       .heads = 6,
-       .kv_heads = 6,
-       .key_dim = 64,
-       .value_dim = 64},
+          .heads = 6,
+          .kv_heads = 6,
+          .key_dim = 64,
+          .value_dim = 64},
       {.requests = {{200, 1}, {90, 9}},
-       .heads = 14,
-       .kv_heads = 2,
-       .key_dim = 65,
-       .value_dim = 37,
-       .page_tokens = 7},
+          .heads = 14,
+          .kv_heads = 2,
+          .key_dim = 65,
+          .value_dim = 37,
+          .page_tokens = 7},
       {.requests = {{100, 30}},
-       .heads = 8,
-       .kv_heads = 2,
-       .key_dim = 40,
-       .value_dim = 96,
-       .dtype = DType::kF16},
+          .heads = 8,
+          .kv_heads = 2,
+          .key_dim = 40,
+          .value_dim = 96,
+          .dtype = DType::kF16},
       {.requests = {{77, 77}},
-       .heads = 3,
-       .kv_heads = 1,
-       .key_dim = 33,
-       .value_dim = 18,
-       .page_tokens = 5,
-       .dtype = DType::kBF16},
+          .heads = 3,
+          .kv_heads = 1,
+          .key_dim = 33,
+          .value_dim = 18,
+          .page_tokens = 5,
+          .dtype = DType::kBF16},
       {.requests = {{150, 2}, {40, 40}},
-       .heads = 60,
-       .kv_heads = 1,
-       .key_dim = 72,
-       .value_dim = 64,
-       .dtype = DType::kF16,
-       .latent = true},
+          .heads = 60,
+          .kv_heads = 1,
+          .key_dim = 72,
+          .value_dim = 64,
+          .dtype = DType::kF16,
+          .latent = true},
       {.requests = {{300, 200}}, .soft_cap = 5.f},
       {.requests = {{300, 290}, {1500, 1}, {20, 20}}, .window = 10},
       {.requests = {{1400, 70}},
-       .key_dim = 32,
-       .value_dim = 32,
-       .dtype = DType::kF16,
-       .window = 200,
-       .sinks = true},
+          .key_dim = 32,
+          .value_dim = 32,
+          .dtype = DType::kF16,
+          .window = 200,
+          .sinks = true},
       {.requests = {{1200, 1}, {33, 33}}, .heads = 5, .kv_heads = 5, .page_tokens = 64, .sinks = true},
       {.requests = {{128, 128}}, .window = 1},
       {.requests = {{200, 1}, {90, 90}},
-       .key_dim = 40,
-       .value_dim = 37,
-       .page_tokens = 7,
-       .dtype = DType::kI8},
+          .key_dim = 40,
+          .value_dim = 37,
+          .page_tokens = 7,
+          .dtype = DType::kI8},
       {.requests = {{700, 3}, {90, 90}},
-       .key_dim = 64,
-       .value_dim = 64,
-       .dtype = DType::kF8E4M3,
-       .sinks = true},
+          .key_dim = 64,
+          .value_dim = 64,
+          .dtype = DType::kF8E4M3,
+          .sinks = true},
       {.requests = {{150, 2}},
-       .heads = 6,
-       .kv_heads = 1,
-       .key_dim = 72,
-       .value_dim = 64,
-       .dtype = DType::kI8,
-       .latent = true},
+          .heads = 6,
+          .kv_heads = 1,
+          .key_dim = 72,
+          .value_dim = 64,
+          .dtype = DType::kI8,
+          .latent = true},
   };
 }
 
@@ -245,7 +246,7 @@ TEST(Attention, EqualsTheReferenceOnAnyShape) {
 // The same prompt whole, in two chunks, token by token, beside others and on more threads.
 TEST(Attention, BitsDoNotDependOnChunksBatchOrThreads) {
   ThreadPool one({.num_threads = 1}), three({.num_threads = 3, .pin = false});
-  for (Problem problem : problems()) {
+  for (const Problem& problem : problems()) {
     if (problem.requests.empty()) continue;
     Case whole(problem), apart(problem), threaded(problem);
     attention(whole.args(), CpuContext{one});
@@ -254,8 +255,8 @@ TEST(Attention, BitsDoNotDependOnChunksBatchOrThreads) {
       for (int64_t done = 0; done < sequence.query_count;) {
         const int64_t count = std::min<int64_t>(done % 3 == 0 ? 1 : 50, sequence.query_count - done);
         const AttentionSequence chunk{sequence.pages,
-                                      sequence.context_tokens - sequence.query_count + done + count,
-                                      sequence.query_begin + done, count};
+            sequence.context_tokens - sequence.query_count + done + count, sequence.query_begin + done,
+            count};
         AttentionArgs args = apart.args();
         args.sequences = {&chunk, 1};
         attention(args, CpuContext{done % 2 ? three : one});
@@ -326,14 +327,14 @@ TEST(WriteKv, RoundsToTheCachesFormatAndTouchesOnlyItsSlots) {
     for_every_target([&] {
       std::vector<std::byte> cache(7 * kHeads * kPage * kDim * 4, std::byte{0xAB});
       write_kv({.keys = keys.data(),
-                .key_stride = kHeads * kDim,
-                .kv = {.dtype = dtype,
+                   .key_stride = kHeads * kDim,
+                   .kv = {.dtype = dtype,
                        .keys = cache.data(),
                        .page_tokens = kPage,
                        .kv_heads = kHeads,
                        .key_dim = kDim},
-                .sequences = {&sequence, 1}},
-               CpuContext{pool});
+                   .sequences = {&sequence, 1}},
+          CpuContext{pool});
       int64_t written = 0;
       for (int64_t token = 0; token < kTokens; ++token)
         for (int64_t head = 0; head < kHeads; ++head)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Cuts a batch into tiles and shares them among the workers. Where there are few tiles and a long context (a
 // decode step), workers share the spans of each tile instead; the merge is the same either way, so bits are.
 #include <hwy/aligned_allocator.h>
@@ -149,8 +150,8 @@ struct Unit {
 };
 
 // Units of all tiles, tile after tile; nothing where the states would take more memory than sharing is worth.
-void cut_units(const AttentionArgs& args, const std::vector<Tile>& tiles, Arena& arena,
-               std::vector<Unit>& units) {
+void cut_units(
+    const AttentionArgs& args, const std::vector<Tile>& tiles, Arena& arena, std::vector<Unit>& units) {
   constexpr int64_t kMostFloats = int64_t{1} << 22;  // 16 MiB
   units.clear();
   int64_t floats = 0;

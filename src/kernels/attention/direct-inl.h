@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A block of keys and values used where it lies in the cache's pages, widened on the way into registers. For
 // tiles of few rows (a decode step), which use a block once: panels of keys and values would fill L1 just to
 // be read back. Each output is the same chain of multiply-adds as from panels (products-inl.h). Included once
@@ -33,8 +34,8 @@ HWY_INLINE bool fits_direct(const PagedKv& kv, const Tile& tile) {
 }
 
 template <class Element>
-HWY_INLINE void find_places(const PagedKv& kv, const Tile& tile, const BlockRange& block,
-                            BlockPlaces<Element>& places) {
+HWY_INLINE void find_places(
+    const PagedKv& kv, const Tile& tile, const BlockRange& block, BlockPlaces<Element>& places) {
   const auto* keys = reinterpret_cast<const Element*>(kv.keys);
   const auto* values = reinterpret_cast<const Element*>(kv.values);
   const Element* any = nullptr;
@@ -57,7 +58,7 @@ HWY_INLINE void find_places(const PagedKv& kv, const Tile& tile, const BlockRang
 // As score_group. Fetches the next block's keys meanwhile.
 template <int kRowsNow, class Element>
 void score_direct(const float* q, const PagedKv& kv, const BlockPlaces<Element>& now,
-                  const BlockPlaces<Element>& next, float* scores) {
+    const BlockPlaces<Element>& next, float* scores) {
   constexpr int64_t kLineDims = 64 / static_cast<int64_t>(sizeof(Element)) / kLanes;  // of a line of keys
   const Tag tag;
   for (int first = 0; first < kBlockVectors; first += kGroupVectors) {
@@ -92,8 +93,8 @@ void score_direct(const float* q, const PagedKv& kv, const BlockPlaces<Element>&
 // As add_columns, of rows of Element; fetches the next block's rows meanwhile, on the way through the first
 // columns.
 template <int kRowsNow, int kVectors, class Element>
-HWY_INLINE void add_columns_direct(const ValueProduct& p, const BlockPlaces<Element>& now,
-                                   const BlockPlaces<Element>& next, int64_t i) {
+HWY_INLINE void add_columns_direct(
+    const ValueProduct& p, const BlockPlaces<Element>& now, const BlockPlaces<Element>& next, int64_t i) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Element));
   const Tag tag;
   Vector sum[kRowsNow][kVectors];
@@ -122,8 +123,8 @@ HWY_INLINE void add_columns_direct(const ValueProduct& p, const BlockPlaces<Elem
 }
 
 template <int kRowsNow, class Element>
-void add_values_direct(const ValueProduct& p, const BlockPlaces<Element>& now,
-                       const BlockPlaces<Element>& next) {
+void add_values_direct(
+    const ValueProduct& p, const BlockPlaces<Element>& now, const BlockPlaces<Element>& next) {
   int64_t i = 0;
   for (; i + kGroupVectors * kLanes <= p.stride; i += kGroupVectors * kLanes)
     add_columns_direct<kRowsNow, kGroupVectors>(p, now, next, i);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A block of keys and values from the cache's pages into F32 panels. Included once per target.
 #if defined(CHEETAH_KERNELS_ATTENTION_PANELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CHEETAH_KERNELS_ATTENTION_PANELS_INL_H_
@@ -200,8 +201,8 @@ HWY_INLINE void copy_key_columns(const Element* page, const PagedKv& kv, const K
 
 // The keys of a block where they lie by dimension, page after page.
 template <class Element>
-HWY_INLINE void copy_keys(const PagedKv& kv, const Tile& tile, const BlockRange& block, float* panel,
-                          RowFetcher<Element>& next) {
+HWY_INLINE void copy_keys(
+    const PagedKv& kv, const Tile& tile, const BlockRange& block, float* panel, RowFetcher<Element>& next) {
   for (int64_t k = block.begin; k < block.end;) {
     const int64_t position = block.base + k, index = position / kv.page_tokens;
     const int64_t slot = position - index * kv.page_tokens,
@@ -217,7 +218,7 @@ HWY_INLINE void copy_keys(const PagedKv& kv, const Tile& tile, const BlockRange&
 // … and where they lie in rows.
 template <class Element>
 HWY_INLINE void transpose_keys(const PagedKv& kv, const BlockRange& block, const int64_t* rows,
-                               const Workspace& work, RowFetcher<Element>& next) {
+    const Workspace& work, RowFetcher<Element>& next) {
   const hn::CappedTag<float, kMaxLanes> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const Element* keys[kBlock];
@@ -271,7 +272,7 @@ HWY_INLINE hn::Vec<D> load_code(D d, DType dtype, const std::byte* from) {
   return hn::Mul(hn::PromoteTo(d, half), hn::Set(d, 256.f));
 }
 
-// The first `count` numbers of a row whose scale stands after `dim` codes.
+// The first `count` numbers of a row whose scale follows `dim` codes.
 HWY_INLINE void widen_scaled_row(DType dtype, const std::byte* row, int64_t dim, int64_t count, float* out) {
   const hn::CappedTag<float, kMaxLanes> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -283,8 +284,8 @@ HWY_INLINE void widen_scaled_row(DType dtype, const std::byte* row, int64_t dim,
 }
 
 // As fill_panels, for rows with a scale.
-HWY_INLINE void fill_panels_scaled(const PagedKv& kv, const Tile& tile, const BlockRange& block,
-                                   const Workspace& work) {
+HWY_INLINE void fill_panels_scaled(
+    const PagedKv& kv, const Tile& tile, const BlockRange& block, const Workspace& work) {
   const hn::CappedTag<float, kMaxLanes> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t key_bytes = cache_row_bytes(kv.dtype, kv.key_dim),

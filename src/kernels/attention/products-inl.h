@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT
 // The two matrix products of a block, from F32 panels, in register tiles. Each output is one chain of
 // multiply-adds in the order of its index, whatever the tile's shape: bits do not depend on how many rows
-// stand beside it. Included once per target.
+// are beside it. Included once per target.
 #if defined(CHEETAH_KERNELS_ATTENTION_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CHEETAH_KERNELS_ATTENTION_PRODUCTS_INL_H_
 #undef CHEETAH_KERNELS_ATTENTION_PRODUCTS_INL_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,8 +20,8 @@ float element(DType dtype, const std::byte* row, int64_t dim, int64_t index) {
 }
 
 // Where a position's key or value row of `dim` numbers begins.
-int64_t row_offset(const PagedKv& kv, const AttentionSequence& sequence, int64_t head, int64_t position,
-                   int64_t dim) {
+int64_t row_offset(
+    const PagedKv& kv, const AttentionSequence& sequence, int64_t head, int64_t position, int64_t dim) {
   const int64_t page = sequence.pages[static_cast<size_t>(position / kv.page_tokens)];
   return ((page * kv.kv_heads + head) * kv.page_tokens + position % kv.page_tokens) *
          cache_row_bytes(kv.dtype, dim);
@@ -31,18 +32,18 @@ int64_t first_visible(const AttentionArgs& args, int64_t position) {
 }
 
 // Number `index` of a position's key.
-float key_element(const PagedKv& kv, const AttentionSequence& sequence, int64_t head, int64_t position,
-                  int64_t index) {
+float key_element(
+    const PagedKv& kv, const AttentionSequence& sequence, int64_t head, int64_t position, int64_t index) {
   if (!keys_lie_by_dimension(kv))
-    return element(kv.dtype, kv.keys + row_offset(kv, sequence, head, position, kv.key_dim), kv.key_dim,
-                   index);
+    return element(
+        kv.dtype, kv.keys + row_offset(kv, sequence, head, position, kv.key_dim), kv.key_dim, index);
   const int64_t page = sequence.pages[static_cast<size_t>(position / kv.page_tokens)];
   const int64_t at = ((page * kv.kv_heads + head) * kv.key_dim + index) * kv.page_tokens;
   return element(kv.dtype, kv.keys, 0, at + position % kv.page_tokens);
 }
 
 double score(const AttentionArgs& args, const AttentionSequence& sequence, const float* q, int64_t head,
-             int64_t position) {
+    int64_t position) {
   double dot = 0;
   for (int64_t i = 0; i < args.kv.key_dim; ++i)
     dot += static_cast<double>(q[i]) * key_element(args.kv, sequence, head, position, i);

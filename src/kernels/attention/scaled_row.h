@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // How rows lie in the cache. Those of an 8-bit one: `dim` codes (I8 levels or F8_E4M3), then their scale as
 // an F32. One scale a row, so that a token is written once and never touched again.
@@ -59,8 +60,8 @@ inline void store_scaled_row(DType cache, const float* from, int64_t dim, std::b
       if (std::fabs(value) <= 128.f)
         code = static_cast<uint8_t>(static_cast<int8_t>(std::clamp(std::nearbyint(value), -127.f, 127.f)));
     } else if (std::fabs(value) <= 512.f) {
-      code = static_cast<uint8_t>(e4m3_code(std::min(std::fabs(value), 448.f)) |
-                                  (std::signbit(value) ? 0x80 : 0));
+      code = static_cast<uint8_t>(
+          e4m3_code(std::min(std::fabs(value), 448.f)) | (std::signbit(value) ? 0x80 : 0));
     }
     to[i] = std::byte{code};
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention of one tile over one span of keys, online softmax block by block.
 // flops  2*rows*keys*(key_dim + value_dim)      bytes  each key and value once per tile
 // bound  the multiply-adds for a prompt's tiles of 48 rows; memory for a decode step's few rows
@@ -79,14 +80,14 @@ HWY_INLINE void hide(Vector* s, Visible seen) {
   for (int c = 0; c < kRowVectors; ++c) {
     const Vector k = hn::Iota(tag, static_cast<float>(c * kLanes));
     const auto inside = hn::And(hn::Ge(k, hn::Set(tag, static_cast<float>(seen.begin))),
-                                hn::Lt(k, hn::Set(tag, static_cast<float>(seen.end))));
+        hn::Lt(k, hn::Set(tag, static_cast<float>(seen.end))));
     s[c] = hn::IfThenElse(inside, s[c], hidden);
   }
 }
 
 // Turns a row's scores into weights relative to its peak, and updates peak, sums and decay.
-void soften_row(const AttentionArgs& args, Visible seen, int64_t row, const Workspace& work,
-                const State& state) {
+void soften_row(
+    const AttentionArgs& args, Visible seen, int64_t row, const Workspace& work, const State& state) {
   const Tag tag;
   float* scores = work.scores + row * kBlock;
   Vector s[kRowVectors];
@@ -121,8 +122,7 @@ struct Group {
 // The group's rows against a block: `score` fills its scores, `add_values` adds the weighted values.
 template <class Score, class AddValues>
 HWY_INLINE void attend_group(const AttentionArgs& args, const Horizon& horizon, const Group& group,
-                             const Workspace& work, const State& state, const Score& score,
-                             const AddValues& add_values) {
+    const Workspace& work, const State& state, const Score& score, const AddValues& add_values) {
   const int64_t first = group.first, rows = group.rows;
   Visible all{kBlock, 0}, seen[kGroupRows];
   for (int64_t r = 0; r < rows; ++r) {
@@ -135,23 +135,23 @@ HWY_INLINE void attend_group(const AttentionArgs& args, const Horizon& horizon, 
   score(work.q + first * args.kv.key_dim, work.scores + first * kBlock);
   for (int64_t r = 0; r < rows; ++r) soften_row(args, seen[r], first + r, work, state);
   const ValueProduct product{.weights = work.scores + first * kBlock,
-                             .decay = work.decay + first,
-                             .values = work.values,
-                             .out = state.out + first * stride,
-                             .stride = stride,
-                             .key_begin = all.begin,
-                             .key_end = all.end};
+      .decay = work.decay + first,
+      .values = work.values,
+      .out = state.out + first * stride,
+      .stride = stride,
+      .key_begin = all.begin,
+      .key_end = all.end};
   add_values(product);
 }
 
 // … in the panels.
 void attend_panels(const AttentionArgs& args, const Horizon& horizon, const Group& group,
-                   const Workspace& work, const State& state) {
+    const Workspace& work, const State& state) {
   attend_group(
       args, horizon, group, work, state,
       [&](const float* q, float* scores) HWY_ATTR {
-        with_rows(group.rows, [&]<int kRowsNow>()
-                                  HWY_ATTR { score_group<kRowsNow>(q, work.keys, args.kv.key_dim, scores); });
+        with_rows(group.rows,
+            [&]<int kRowsNow>() HWY_ATTR { score_group<kRowsNow>(q, work.keys, args.kv.key_dim, scores); });
       },
       [&](const ValueProduct& product) HWY_ATTR {
         with_rows(group.rows, [&]<int kRowsNow>() HWY_ATTR { add_values_group<kRowsNow>(product); });
@@ -161,7 +161,7 @@ void attend_panels(const AttentionArgs& args, const Horizon& horizon, const Grou
 // … in the cache. The tile is one group.
 template <class Element>
 void attend_direct(const AttentionArgs& args, const Horizon& horizon, const Tile& tile,
-                   const BlockRange& block, const Workspace& work, const State& state) {
+    const BlockRange& block, const Workspace& work, const State& state) {
   BlockPlaces<Element> now, next;
   find_places(args.kv, tile, block, now);
   const NextBlock after = block_after(tile, block);
@@ -175,16 +175,16 @@ void attend_direct(const AttentionArgs& args, const Horizon& horizon, const Tile
       args, horizon, {0, tile.rows, block.base}, work, state,
       [&](const float* q, float* scores) HWY_ATTR {
         with_rows(tile.rows,
-                  [&]<int kRowsNow>() HWY_ATTR { score_direct<kRowsNow>(q, args.kv, now, next, scores); });
+            [&]<int kRowsNow>() HWY_ATTR { score_direct<kRowsNow>(q, args.kv, now, next, scores); });
       },
       [&](const ValueProduct& product) HWY_ATTR {
-        with_rows(tile.rows,
-                  [&]<int kRowsNow>() HWY_ATTR { add_values_direct<kRowsNow>(product, now, next); });
+        with_rows(
+            tile.rows, [&]<int kRowsNow>() HWY_ATTR { add_values_direct<kRowsNow>(product, now, next); });
       });
 }
 
 void attend_direct_any(const AttentionArgs& args, const Horizon& horizon, const Tile& tile,
-                       const BlockRange& block, const Workspace& work, const State& state) {
+    const BlockRange& block, const Workspace& work, const State& state) {
   if (args.kv.dtype == DType::kF32) return attend_direct<float>(args, horizon, tile, block, work, state);
   if (args.kv.dtype == DType::kF16)
     return attend_direct<hwy::float16_t>(args, horizon, tile, block, work, state);
@@ -198,8 +198,8 @@ void fill_panels_any(const PagedKv& kv, const Tile& tile, const BlockRange& bloc
   fill_panels_scaled(kv, tile, block, work);
 }
 
-void attend_span(const AttentionArgs& args, const Tile& tile, int64_t span, const Workspace& work,
-                 const State& state) {
+void attend_span(
+    const AttentionArgs& args, const Tile& tile, int64_t span, const Workspace& work, const State& state) {
   const Tag tag;
   Horizon horizon;
   find_horizons(args, tile, horizon);
@@ -218,8 +218,8 @@ void attend_span(const AttentionArgs& args, const Tile& tile, int64_t span, cons
     }
     fill_panels_any(args.kv, tile, block, work);
     for (int64_t first = 0; first < tile.rows; first += kGroupRows)
-      attend_panels(args, horizon, {first, std::min<int64_t>(kGroupRows, tile.rows - first), base}, work,
-                    state);
+      attend_panels(
+          args, horizon, {first, std::min<int64_t>(kGroupRows, tile.rows - first), base}, work, state);
   }
   for (int64_t r = 0; r < tile.rows; ++r)
     state.sum[r] = hn::GetLane(hn::SumOfLanes(tag, hn::LoadU(tag, work.sums + r * kMaxLanes)));
@@ -266,8 +266,8 @@ HWY_EXPORT(finish);
 
 }  // namespace
 
-void attend_span(const AttentionArgs& args, const Tile& tile, int64_t span, const Workspace& work,
-                 const State& state) {
+void attend_span(
+    const AttentionArgs& args, const Tile& tile, int64_t span, const Workspace& work, const State& state) {
   HWY_DYNAMIC_DISPATCH(attend_span)(args, tile, span, work, state);
 }
 void merge(const Tile& tile, int64_t stride, const State& span, const State& total) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The unit of work of the CPU attention: a few query rows that share a kv head, against one span of keys.
 //
@@ -41,7 +42,7 @@ struct Workspace {
   float* scores = nullptr;   // [rows, kBlock]; weights after the softmax
   float* decay = nullptr;    // [rows]: what a block's new peak multiplies the older sums by
   float* sums = nullptr;     // [rows, kMaxLanes]: sums of weights, lane by lane
-  float* zeros = nullptr;    // [key_dim]: stands in for keys outside the tile's range
+  float* zeros = nullptr;    // [key_dim]: used for keys outside the tile's range
   float* widened = nullptr;  // [kMaxLanes, key_dim]: rows of an 8-bit cache on their way to `keys`
 };
 
@@ -57,8 +58,8 @@ inline int64_t first_visible(const AttentionArgs& args, int64_t position) {
 }
 
 // The tile's rows against positions [span * kSpan, (span + 1) * kSpan), from an empty state.
-void attend_span(const AttentionArgs& args, const Tile& tile, int64_t span, const Workspace& work,
-                 const State& state);
+void attend_span(
+    const AttentionArgs& args, const Tile& tile, int64_t span, const Workspace& work, const State& state);
 // Adds a span's state to that of the spans before it.
 void merge(const Tile& tile, int64_t stride, const State& span, const State& total);
 // Divides and stores to args.out.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cstring>
 
@@ -141,16 +142,16 @@ void write_kv(const KvWriteArgs& args, const CpuContext& context) {
   int64_t tokens = 0;
   for (const AttentionSequence& sequence : args.sequences) tokens += sequence.query_count;
   const int64_t numbers = kScatter * args.kv.kv_heads * (args.kv.key_dim + args.kv.value_dim);
-  context.pool.parallel_for(tokens, rows_at_once(context, tokens, numbers),
-                            [&](int64_t begin, int64_t end, int) {
-                              int64_t first = 0;  // token of the sequence
-                              for (const AttentionSequence& sequence : args.sequences) {
-                                const int64_t from = std::max<int64_t>(0, begin - first);
-                                const int64_t to = std::min(sequence.query_count, end - first);
-                                if (from < to) store(args, sequence, from, to);
-                                first += sequence.query_count;
-                              }
-                            });
+  context.pool.parallel_for(
+      tokens, rows_at_once(context, tokens, numbers), [&](int64_t begin, int64_t end, int) {
+        int64_t first = 0;  // token of the sequence
+        for (const AttentionSequence& sequence : args.sequences) {
+          const int64_t from = std::max<int64_t>(0, begin - first);
+          const int64_t to = std::min(sequence.query_count, end - first);
+          if (from < to) store(args, sequence, from, to);
+          first += sequence.query_count;
+        }
+      });
 }
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/cuda/attention_cuda_bench.h"
 
 #include <cstdio>
@@ -25,7 +26,7 @@ struct SequencesOnDevice {
     std::vector<int32_t> page_numbers, row_sequence, row_positions;
     for (int64_t s = 0; s < count; ++s) {
       entries.push_back({static_cast<int32_t>(context), static_cast<int32_t>(s * queries),
-                         static_cast<int32_t>(queries), static_cast<int32_t>(s * pages_each())});
+          static_cast<int32_t>(queries), static_cast<int32_t>(s * pages_each())});
       for (int64_t i = 0; i < pages_each(); ++i)
         page_numbers.push_back(
             static_cast<int32_t>(((s * pages_each() + i) * 7919) % (count * pages_each())));
@@ -42,13 +43,13 @@ struct SequencesOnDevice {
   int64_t pages_each() const { return (context + kPage - 1) / kPage; }
   AttentionBatch batch() const {
     return {.sequences = sequences.as<SequenceEntry>(),
-            .pages = pages.as<int32_t>(),
-            .row_sequence = rows.as<int32_t>(),
-            .positions = positions.as<int32_t>(),
-            .num_sequences = count,
-            .rows = count * queries,
-            .max_context = context,
-            .max_queries = queries};
+        .pages = pages.as<int32_t>(),
+        .row_sequence = rows.as<int32_t>(),
+        .positions = positions.as<int32_t>(),
+        .num_sequences = count,
+        .rows = count * queries,
+        .max_context = context,
+        .max_queries = queries};
   }
 
   int64_t count, context, queries;
@@ -73,26 +74,26 @@ class AttentionBench {
                        parts =
                            bench_.zeros(AttentionScratch::num_parts(count, shape.heads, shape.value_dim) * 4);
     const AttentionArgs<Bf16> args{.q = q.as<Bf16>(),
-                                   .q_stride = shape.heads * shape.key_dim,
-                                   .out = out.as<Bf16>(),
-                                   .out_stride = shape.heads * shape.value_dim,
-                                   .heads = shape.heads,
-                                   .kv = {.dtype = DType::kBF16,
-                                          .keys = keys.data(),
-                                          .values = shape.latent ? nullptr : values.data(),
-                                          .page_tokens = kPage,
-                                          .kv_heads = shape.kv_heads,
-                                          .key_dim = shape.key_dim,
-                                          .value_dim = shape.value_dim},
-                                   .batch = on_device.batch(),
-                                   .scale = 1.f / 16,
-                                   .scratch = {counters.as<uint32_t>(), parts.as<float>()}};
+        .q_stride = shape.heads * shape.key_dim,
+        .out = out.as<Bf16>(),
+        .out_stride = shape.heads * shape.value_dim,
+        .heads = shape.heads,
+        .kv = {.dtype = DType::kBF16,
+            .keys = keys.data(),
+            .values = shape.latent ? nullptr : values.data(),
+            .page_tokens = kPage,
+            .kv_heads = shape.kv_heads,
+            .key_dim = shape.key_dim,
+            .value_dim = shape.value_dim},
+        .batch = on_device.batch(),
+        .scale = 1.f / 16,
+        .scratch = {counters.as<uint32_t>(), parts.as<float>()}};
     const auto pairs = static_cast<double>(rows * shape.heads) *
                        (static_cast<double>(context) - 0.5 * static_cast<double>(queries - 1));
     std::printf("%ld/%ld heads of %ld/%ld, %ld sequences of %ld, %ld queries each\n",
-                static_cast<long>(shape.heads), static_cast<long>(shape.kv_heads),
-                static_cast<long>(shape.key_dim), static_cast<long>(shape.value_dim),
-                static_cast<long>(count), static_cast<long>(context), static_cast<long>(queries));
+        static_cast<long>(shape.heads), static_cast<long>(shape.kv_heads), static_cast<long>(shape.key_dim),
+        static_cast<long>(shape.value_dim), static_cast<long>(count), static_cast<long>(context),
+        static_cast<long>(queries));
     time_variants(args, pairs, static_cast<double>(tokens * (shape.key_dim + value_dim) * 2));
   }
 
@@ -104,8 +105,8 @@ class AttentionBench {
       const double us = bench_.median_us([&] { variant.run(args, bench_.stream); });
       const double rate = cache_bytes / us * 1e6;
       std::printf("%-34s %9.1f us %8.0f GB/s of cache, %.2f of the read roof %6.0f TFLOP/s\n", variant.name,
-                  us, rate * 1e-9, rate / read_rate_,
-                  2.0 * static_cast<double>(args.kv.key_dim + args.kv.value_dim) * pairs / us * 1e-6);
+          us, rate * 1e-9, rate / read_rate_,
+          2.0 * static_cast<double>(args.kv.key_dim + args.kv.value_dim) * pairs / us * 1e-6);
     }
   }
 

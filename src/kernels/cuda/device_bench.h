@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What the benches on the device share: a device, buffers with something in them, and fair medians.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // For tests: a device with a stream, arrays on it, and outputs that start as NaN between guards.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // kernels_cuda_bench: what the memory-bound kernels of a step reach on this card, beside a plain copy of as
 // many bytes; products beside NVIDIA's library and beside the memory's read bandwidth; attention of
 // random:llama-8b's layers. Medians of seven rounds of 20 launches on random numbers.
@@ -18,8 +19,8 @@ namespace cheetah::gpu {
 namespace {
 
 void print(const char* name, double us, double bytes, double copy_rate) {
-  std::printf("%-34s %9.1f us %8.0f GB/s  %.2f of a copy\n", name, us, bytes / us * 1e-3,
-              bytes / us / copy_rate);
+  std::printf(
+      "%-34s %9.1f us %8.0f GB/s  %.2f of a copy\n", name, us, bytes / us * 1e-3, bytes / us / copy_rate);
 }
 
 void rows(DeviceBench& bench, int64_t count, int64_t cols) {
@@ -30,31 +31,31 @@ void rows(DeviceBench& bench, int64_t count, int64_t cols) {
       [&] { copy_on_device(y.data(), x.data(), bytes, bench.stream); },
       [&] {
         rms_norm<Bf16>({.x = x.as<Bf16>(),
-                        .x_stride = cols,
-                        .y = y.as<Bf16>(),
-                        .y_stride = cols,
-                        .rows = count,
-                        .cols = cols,
-                        .weight = weight.as<float>()},
-                       bench.stream);
+                           .x_stride = cols,
+                           .y = y.as<Bf16>(),
+                           .y_stride = cols,
+                           .rows = count,
+                           .cols = cols,
+                           .weight = weight.as<float>()},
+            bench.stream);
       },
       [&] {
         softmax<Bf16>({.x = x.as<Bf16>(),
-                       .x_stride = cols,
-                       .y = y.as<Bf16>(),
-                       .y_stride = cols,
-                       .rows = count,
-                       .cols = cols},
-                      bench.stream);
+                          .x_stride = cols,
+                          .y = y.as<Bf16>(),
+                          .y_stride = cols,
+                          .rows = count,
+                          .cols = cols},
+            bench.stream);
       },
       [&] {
         add_and_norm<Bf16>({.branch = branch.as<Bf16>(),
-                            .x = x.as<Bf16>(),
-                            .y = y.as<Bf16>(),
-                            .rows = count,
-                            .cols = cols,
-                            .weight = weight.as<float>()},
-                           bench.stream);
+                               .x = x.as<Bf16>(),
+                               .y = y.as<Bf16>(),
+                               .rows = count,
+                               .cols = cols,
+                               .weight = weight.as<float>()},
+            bench.stream);
       }};
   const std::vector<double> us = bench.medians_us(candidates);
   const double moved = 2.0 * static_cast<double>(bytes), rate = moved / us[0];
@@ -74,7 +75,7 @@ void attend(DeviceBench& bench, int64_t count, int64_t context, int64_t queries)
   std::vector<int32_t> pages, row_sequence, positions;
   for (int64_t s = 0; s < count; ++s) {
     entries.push_back({static_cast<int32_t>(context), static_cast<int32_t>(s * queries),
-                       static_cast<int32_t>(queries), static_cast<int32_t>(pages.size())});
+        static_cast<int32_t>(queries), static_cast<int32_t>(pages.size())});
     for (int64_t i = 0; i < pages_each; ++i) pages.push_back(static_cast<int32_t>(s * pages_each + i));
     for (int64_t i = 0; i < queries; ++i) {
       row_sequence.push_back(static_cast<int32_t>(s));
@@ -90,55 +91,54 @@ void attend(DeviceBench& bench, int64_t count, int64_t context, int64_t queries)
                      counters = bench.zeros(count * kHeads * 4), inv_freq = bench.zeros(kDim / 2 * 4),
                      parts = bench.zeros(AttentionScratch::num_parts(count, kHeads, kDim) * 4);
   const PagedKv kv{.dtype = DType::kBF16,
-                   .keys = keys.data(),
-                   .values = values.data(),
-                   .page_tokens = kPage,
-                   .kv_heads = kKvHeads,
-                   .key_dim = kDim,
-                   .value_dim = kDim};
+      .keys = keys.data(),
+      .values = values.data(),
+      .page_tokens = kPage,
+      .kv_heads = kKvHeads,
+      .key_dim = kDim,
+      .value_dim = kDim};
   const AttentionBatch batch{.sequences = d_entries.as<SequenceEntry>(),
-                             .pages = d_pages.as<int32_t>(),
-                             .row_sequence = d_rows.as<int32_t>(),
-                             .positions = d_positions.as<int32_t>(),
-                             .num_sequences = count,
-                             .rows = rows_in_all,
-                             .max_context = context,
-                             .max_queries = queries};
+      .pages = d_pages.as<int32_t>(),
+      .row_sequence = d_rows.as<int32_t>(),
+      .positions = d_positions.as<int32_t>(),
+      .num_sequences = count,
+      .rows = rows_in_all,
+      .max_context = context,
+      .max_queries = queries};
   auto* q = qkv.as<Bf16>();
   const double finish_us = bench.median_us([&] {
     finish_qkv<Bf16>({.q = q,
-                      .q_stride = kWidth,
-                      .heads = kHeads,
-                      .write = {.keys = q + kHeads * kDim,
-                                .key_stride = kWidth,
-                                .values = q + (kHeads + kKvHeads) * kDim,
-                                .value_stride = kWidth,
-                                .kv = kv,
-                                .batch = batch},
-                      .turns = {.inv_freq = inv_freq.as<float>(), .half = kDim / 2}},
-                     bench.stream);
+                         .q_stride = kWidth,
+                         .heads = kHeads,
+                         .write = {.keys = q + kHeads * kDim,
+                             .key_stride = kWidth,
+                             .values = q + (kHeads + kKvHeads) * kDim,
+                             .value_stride = kWidth,
+                             .kv = kv,
+                             .batch = batch},
+                         .angles = {.inv_freq = inv_freq.as<float>(), .half = kDim / 2}},
+        bench.stream);
   });
   const double attention_us = bench.median_us([&] {
     attention<Bf16>({.q = q,
-                     .q_stride = kWidth,
-                     .out = out.as<Bf16>(),
-                     .out_stride = kHeads * kDim,
-                     .heads = kHeads,
-                     .kv = kv,
-                     .batch = batch,
-                     .scale = 0.088f,
-                     .scratch = {counters.as<uint32_t>(), parts.as<float>()}},
-                    bench.stream);
+                        .q_stride = kWidth,
+                        .out = out.as<Bf16>(),
+                        .out_stride = kHeads * kDim,
+                        .heads = kHeads,
+                        .kv = kv,
+                        .batch = batch,
+                        .scale = 0.088f,
+                        .scratch = {counters.as<uint32_t>(), parts.as<float>()}},
+        bench.stream);
   });
   const auto pairs = static_cast<double>(count * kHeads) * static_cast<double>(queries) *
                      (static_cast<double>(context) - 0.5 * static_cast<double>(queries));
   std::printf("%ld sequences of %ld, %ld queries each\n", static_cast<long>(count),
-              static_cast<long>(context), static_cast<long>(queries));
+      static_cast<long>(context), static_cast<long>(queries));
   std::printf("%-34s %9.1f us %8.0f GB/s\n", "finish_qkv", finish_us,
-              static_cast<double>(rows_in_all * kWidth * 4) / finish_us * 1e-3);
+      static_cast<double>(rows_in_all * kWidth * 4) / finish_us * 1e-3);
   std::printf("%-34s %9.1f us %8.0f GB/s of cache %6.0f TFLOP/s\n", "attention", attention_us,
-              2.0 * static_cast<double>(cache_bytes) / attention_us * 1e-3,
-              4.0 * kDim * pairs / attention_us * 1e-6);
+      2.0 * static_cast<double>(cache_bytes) / attention_us * 1e-3, 4.0 * kDim * pairs / attention_us * 1e-6);
 }
 
 void choose(DeviceBench& bench, const char* name, int64_t count, const SampleRow& rules) {
@@ -151,24 +151,24 @@ void choose(DeviceBench& bench, const char* name, int64_t count, const SampleRow
   plan.assign(wanted, kVocab);
   const DeviceBuffer logits = bench.upload(values),
                      entries = bench.upload(std::vector(plan.entries().begin(), plan.entries().end())),
-                     parts = bench.zeros(count * sample_pieces(kVocab) *
-                                         static_cast<int64_t>(sizeof(SamplePart))),
+                     parts = bench.zeros(
+                         count * sample_pieces(kVocab) * static_cast<int64_t>(sizeof(SamplePart))),
                      totals = bench.zeros(count * static_cast<int64_t>(sizeof(SampleTotal))),
                      arrivals = bench.zeros(count * 4), ids = bench.zeros(count * 4),
                      outcomes = bench.zeros(count * static_cast<int64_t>(sizeof(SampleOutcome)));
   const double us = bench.median_us([&] {
     sample_rows({.logits = logits.as<float>(),
-                 .vocab = kVocab,
-                 .num_rows = count,
-                 .entries = entries.as<SampleEntry>(),
-                 .parts = parts.as<SamplePart>(),
-                 .totals = totals.as<SampleTotal>(),
-                 .arrivals = arrivals.as<uint32_t>(),
-                 .filters = plan.filters(),
-                 .has_logprobs = plan.has_logprobs(),
-                 .outcomes = outcomes.as<SampleOutcome>(),
-                 .ids = ids.as<int32_t>()},
-                bench.stream);
+                    .vocab = kVocab,
+                    .num_rows = count,
+                    .entries = entries.as<SampleEntry>(),
+                    .parts = parts.as<SamplePart>(),
+                    .totals = totals.as<SampleTotal>(),
+                    .arrivals = arrivals.as<uint32_t>(),
+                    .filters = plan.filters(),
+                    .has_logprobs = plan.has_logprobs(),
+                    .outcomes = outcomes.as<SampleOutcome>(),
+                    .ids = ids.as<int32_t>()},
+        bench.stream);
   });
   std::printf("%4ld rows, %-26s %9.1f us\n", static_cast<long>(count), name, us);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Activations are float or Bf16; arithmetic is always float.
 #include <cuda_bf16.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Two 16-bit numbers in a register, as the tensor cores take and give them.
 #include <cuda_bf16.h>

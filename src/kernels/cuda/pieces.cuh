@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Sixteen bytes at a time: the widest access a thread makes.
 #include <cstdint>

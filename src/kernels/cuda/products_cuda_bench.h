@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cuda/device_bench.h"
 
@@ -7,7 +8,7 @@ namespace cheetah::gpu {
 // those of random:llama-8b's layers at several batches.
 void bench_products(DeviceBench& bench);
 
-// Prints the table of fastest variants for gemm/cuda/tuned.cpp.
+// Prints gemm/cuda/tuned_h200.h: the table of fastest variants.
 void tune_products(DeviceBench& bench);
 
 }  // namespace cheetah::gpu

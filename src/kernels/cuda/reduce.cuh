@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Sums and maxima over a warp or a block; every thread gets the result, in an order that never changes.
 #include <cstdint>

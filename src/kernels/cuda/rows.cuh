@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A row in the registers of a block, 16 bytes a thread and load.
 #include "gpu/device.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // All layers of a decode step in one kernel. A step of few rows is bound by the bytes of the weights; between
 // kernels, and between the products of one layer, the memory would idle. Here one block a multiprocessor
@@ -18,7 +19,7 @@
 
 namespace cheetah::gpu {
 
-// A product's weights on the device: BF16, or FP8 with a scale a row.
+// A product's weights on the device: BF16, F16, or FP8 with a scale per row.
 struct ChainMatrix {
   WeightMatrix w;
   const float* row_scales = nullptr;  // [w.rows] or none
@@ -70,7 +71,7 @@ class DecodeChain {
   // takes.
   Bf16* x() const;
 
-  // One row a sequence, in order; batch.rows of them. Writes their keys and values into the cache and, with a
+  // One row per sequence, in order; batch.rows of them. Writes their keys and values into the cache and, with a
   // head, logits [batch.rows, vocab].
   void run(const AttentionBatch& batch, int64_t page_tokens, float* logits = nullptr);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A step of the chain against the same layers in plain loops, sums in double.
 #include <gtest/gtest.h>
 
@@ -45,12 +46,12 @@ class ChainCase {
     std::vector<PagedKv> caches;
     for (Layer& layer : layers_)
       caches.push_back({.dtype = s_.cache,
-                        .keys = device_.upload(layer.keys),
-                        .values = device_.upload(layer.values),
-                        .page_tokens = s_.page_tokens,
-                        .kv_heads = s_.kv_heads,
-                        .key_dim = s_.head_dim,
-                        .value_dim = s_.head_dim});
+          .keys = device_.upload(layer.keys),
+          .values = device_.upload(layer.values),
+          .page_tokens = s_.page_tokens,
+          .kv_heads = s_.kv_heads,
+          .key_dim = s_.head_dim,
+          .value_dim = s_.head_dim});
     chain.use_cache(caches);
     float* logits = s_.vocab > 0 ? device_.poisoned<float>(rows_ * s_.vocab) : nullptr;
     Rows expected(x_.begin(), x_.end());
@@ -87,9 +88,9 @@ class ChainCase {
     for (int64_t row = 0; row < rows_; ++row) {
       const int64_t context = s_.contexts[static_cast<size_t>(row)];
       sequences_.push_back({.context_tokens = static_cast<int32_t>(context),
-                            .query_begin = static_cast<int32_t>(row),
-                            .query_count = 1,
-                            .first_page = static_cast<int32_t>(pages_.size())});
+          .query_begin = static_cast<int32_t>(row),
+          .query_count = 1,
+          .first_page = static_cast<int32_t>(pages_.size())});
       positions_.push_back(static_cast<int32_t>(context) - 1);
       for (int64_t at = 0; at < context; at += s_.page_tokens) {
         pages_.push_back(next);
@@ -143,14 +144,14 @@ class ChainCase {
       return v;
     };
     Layer layer{.qkv = {qkv_rows, s_.hidden, s_.dtype, seed + 1},
-                .o = {s_.hidden, width, s_.dtype, seed + 2},
-                .gate_up = {2 * s_.ffn, s_.hidden, s_.dtype, seed + 3},
-                .down = {s_.hidden, s_.ffn, s_.dtype, seed + 4},
-                .attention_norm = gains(s_.hidden, 5),
-                .mlp_norm = gains(s_.hidden, 6),
-                .bias = s_.bias ? normal_numbers(qkv_rows, seed + 7, 0.5f) : std::vector<float>{},
-                .q_norm = s_.head_norms ? gains(s_.head_dim, 8) : std::vector<float>{},
-                .k_norm = s_.head_norms ? gains(s_.head_dim, 9) : std::vector<float>{}};
+        .o = {s_.hidden, width, s_.dtype, seed + 2},
+        .gate_up = {2 * s_.ffn, s_.hidden, s_.dtype, seed + 3},
+        .down = {s_.hidden, s_.ffn, s_.dtype, seed + 4},
+        .attention_norm = gains(s_.hidden, 5),
+        .mlp_norm = gains(s_.hidden, 6),
+        .bias = s_.bias ? normal_numbers(qkv_rows, seed + 7, 0.5f) : std::vector<float>{},
+        .q_norm = s_.head_norms ? gains(s_.head_dim, 8) : std::vector<float>{},
+        .k_norm = s_.head_norms ? gains(s_.head_dim, 9) : std::vector<float>{}};
     const auto bytes = static_cast<size_t>(num_pages_ * s_.kv_heads * s_.page_tokens * cache_row_bytes());
     layer.keys.assign(bytes, std::byte{0xFF});
     layer.values.assign(bytes, std::byte{0xFF});
@@ -281,24 +282,24 @@ class ChainCase {
       return v.empty() ? nullptr : device_.upload(v);
     };
     ChainModel model{.hidden = s_.hidden,
-                     .ffn = s_.ffn,
-                     .heads = s_.heads,
-                     .kv_heads = s_.kv_heads,
-                     .head_dim = s_.head_dim,
-                     .norm_eps = static_cast<float>(kEps),
-                     .attention_scale = 1.f / std::sqrt(static_cast<float>(s_.head_dim)),
-                     .inv_freq = device_.upload(inv_freq_)};
+        .ffn = s_.ffn,
+        .heads = s_.heads,
+        .kv_heads = s_.kv_heads,
+        .head_dim = s_.head_dim,
+        .norm_eps = static_cast<float>(kEps),
+        .attention_scale = 1.f / std::sqrt(static_cast<float>(s_.head_dim)),
+        .inv_freq = device_.upload(inv_freq_)};
     for (const Layer& layer : layers_)
       model.layers.push_back({.qkv = on_device(layer.qkv),
-                              .o = on_device(layer.o),
-                              .gate_up = on_device(layer.gate_up),
-                              .down = on_device(layer.down),
-                              .qkv_bias = optional(layer.bias),
-                              .attention_norm = device_.upload(layer.attention_norm),
-                              .mlp_norm = device_.upload(layer.mlp_norm),
-                              .q_norm = optional(layer.q_norm),
-                              .k_norm = optional(layer.k_norm),
-                              .window = s_.window});
+          .o = on_device(layer.o),
+          .gate_up = on_device(layer.gate_up),
+          .down = on_device(layer.down),
+          .qkv_bias = optional(layer.bias),
+          .attention_norm = device_.upload(layer.attention_norm),
+          .mlp_norm = device_.upload(layer.mlp_norm),
+          .q_norm = optional(layer.q_norm),
+          .k_norm = optional(layer.k_norm),
+          .window = s_.window});
     if (s_.vocab == 0) return model;
     model.final_norm = device_.upload(final_norm_);
     model.head = on_device(head_);
@@ -306,12 +307,12 @@ class ChainCase {
   }
   AttentionBatch batch() {
     return {.sequences = device_.upload(sequences_),
-            .pages = device_.upload(pages_),
-            .positions = device_.upload(positions_),
-            .num_sequences = rows_,
-            .rows = rows_,
-            .max_context = *std::max_element(s_.contexts.begin(), s_.contexts.end()),
-            .max_queries = 1};
+        .pages = device_.upload(pages_),
+        .positions = device_.upload(positions_),
+        .num_sequences = rows_,
+        .rows = rows_,
+        .max_context = *std::max_element(s_.contexts.begin(), s_.contexts.end()),
+        .max_queries = 1};
   }
 
   static constexpr double kEps = 1e-5;
@@ -338,11 +339,11 @@ TEST_F(DecodeChainOnHopper, LongContextsAreSharedByManyBlocks) {
 }
 TEST_F(DecodeChainOnHopper, EightRowsOfRaggedContexts) {
   ChainCase({.hidden = 1024,
-             .ffn = 2816,
-             .heads = 8,
-             .kv_heads = 8,
-             .head_dim = 128,
-             .contexts = {1, 2, 15, 16, 17, 33, 128, 200}})
+                .ffn = 2816,
+                .heads = 8,
+                .kv_heads = 8,
+                .head_dim = 128,
+                .contexts = {1, 2, 15, 16, 17, 33, 128, 200}})
       .check(2);
 }
 TEST_F(DecodeChainOnHopper, SevenRowsWithSmallPages) {
@@ -363,6 +364,15 @@ TEST_F(DecodeChainOnHopper, Fp8Weights) {
   ChainCase(
       {.hidden = 1024, .head_dim = 128, .contexts = std::vector<int64_t>(7, 50), .dtype = DType::kF8E4M3})
       .check(2);
+}
+
+TEST_F(DecodeChainOnHopper, F16Weights) {
+  const DType f16 = DType::kF16, fp8 = DType::kF8E4M3;
+  ChainCase({.contexts = {40}, .dtype = f16, .vocab = 1000}).check(2);
+  ChainCase({.hidden = 1024, .head_dim = 128, .contexts = std::vector<int64_t>(7, 50), .dtype = f16})
+      .check(2);
+  ChainCase({.head_dim = 128, .contexts = {40, 3}, .dtype = f16, .bias = true, .head_norms = true}).check(2);
+  ChainCase({.contexts = {100, 31, 400}, .window = 40, .dtype = f16, .cache = fp8}).check(2);
 }
 
 TEST_F(DecodeChainOnHopper, ManyKeyHeadsTakeTurns) {  // 256 shares for 66 pairs of blocks

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // For tests: rows and weights in double, rounded as the device stores them.
 #include <cmath>
@@ -6,6 +7,7 @@
 
 #include "kernels/cuda/device_case.h"
 #include "tensor/dtype.h"
+#include "tensor/float16.h"
 
 namespace cheetah::gpu {
 
@@ -43,12 +45,13 @@ struct HostMatrix {
   HostMatrix(int64_t r, int64_t c, DType dtype, uint64_t seed) : rows(r), cols(c) {
     const std::vector<float> numbers = normal_numbers(r * c, seed, 0.7f / std::sqrt(static_cast<float>(c)));
     values.resize(numbers.size());
-    if (dtype == DType::kBF16) {
+    if (dtype == DType::kBF16 || dtype == DType::kF16) {
+      const bool f16 = dtype == DType::kF16;
       stored.resize(numbers.size() * 2);
       for (size_t i = 0; i < numbers.size(); ++i) {
-        const uint16_t bits = f32_to_bf16(numbers[i]);
+        const uint16_t bits = f16 ? f32_to_f16(numbers[i]) : f32_to_bf16(numbers[i]);
         std::memcpy(stored.data() + i * 2, &bits, 2);
-        values[i] = bf16_to_f32(bits);
+        values[i] = f16 ? f16_to_f32(bits) : bf16_to_f32(bits);
       }
       return;
     }

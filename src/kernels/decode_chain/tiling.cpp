@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/decode_chain/decode_chain.h"
 
 #include <algorithm>
@@ -43,8 +44,7 @@ ChainTiling tile_product(int64_t outputs, bool gated, int num_multiprocessors) {
   };
   for (int64_t rows = step; rows <= most; rows += step)  // four boxes of a gated tile fit a stage
     if (worth(rows) > worth(best)) best = rows;
-  return {
-      .box_rows = static_cast<int>(best),
+  return {.box_rows = static_cast<int>(best),
       .boxes_per_tile = gated ? 4 : 1,
       .boxes_per_stage =
           gated ? 1 : std::min(chain::kMaxWBoxes, chain::kStageWeightBytes / (static_cast<int>(best) * 128)),
@@ -54,13 +54,13 @@ ChainTiling tile_product(int64_t outputs, bool gated, int num_multiprocessors) {
 
 namespace {
 
-std::string matrix_problem(const char* name, const ChainMatrix& matrix, int64_t rows, int64_t cols,
-                           DType dtype) {
+std::string matrix_problem(
+    const char* name, const ChainMatrix& matrix, int64_t rows, int64_t cols, DType dtype) {
   const WeightMatrix& w = matrix.w;
   if (w.data == nullptr) return format("{} is not one matrix", name);
   if (w.dtype != dtype) return format("{} is stored in another type than qkv", name);
   if (w.rows != rows || w.cols != cols) return format("{} has another shape", name);
-  const int64_t box = dtype == DType::kBF16 ? 64 : 128;
+  const int64_t box = dtype == DType::kF8E4M3 ? 128 : 64;
   if (w.cols % box != 0 || w.rows % 8 != 0) return format("{} is not whole boxes", name);
   return "";
 }
@@ -69,11 +69,10 @@ std::string layer_problem(const ChainModel& model, const ChainLayer& layer) {
   const int64_t width = model.heads * model.head_dim, kv = model.kv_heads * model.head_dim;
   const DType dtype = model.layers.front().qkv.w.dtype;
   if (layer.attention_norm == nullptr || layer.mlp_norm == nullptr) return "a norm is missing";
-  for (const std::string& problem :
-       {matrix_problem("qkv", layer.qkv, width + 2 * kv, model.hidden, dtype),
-        matrix_problem("o", layer.o, model.hidden, width, dtype),
-        matrix_problem("gate_up", layer.gate_up, 2 * model.ffn, model.hidden, dtype),
-        matrix_problem("down", layer.down, model.hidden, model.ffn, dtype)})
+  for (const std::string& problem : {matrix_problem("qkv", layer.qkv, width + 2 * kv, model.hidden, dtype),
+           matrix_problem("o", layer.o, model.hidden, width, dtype),
+           matrix_problem("gate_up", layer.gate_up, 2 * model.ffn, model.hidden, dtype),
+           matrix_problem("down", layer.down, model.hidden, model.ffn, dtype)})
     if (!problem.empty()) return problem;
   return "";
 }
@@ -87,14 +86,14 @@ std::string why_no_chain(const ChainModel& model, const DeviceInfo& device) {
   if (model.kv_heads == 0 || model.heads % model.kv_heads != 0 || model.heads / model.kv_heads > 8)
     return "more than 8 heads share a key";
   const DType dtype = model.layers.front().qkv.w.dtype;
-  if (dtype != DType::kBF16 && dtype != DType::kF8E4M3) return "the weights are neither BF16 nor FP8";
+  if (dtype != DType::kBF16 && dtype != DType::kF16 && dtype != DType::kF8E4M3)
+    return "the weights are neither BF16, F16 nor FP8";
   if (model.head.w.data) {
-    const std::string problem =
-        matrix_problem("the head", model.head, model.head.w.rows, model.hidden, dtype);
+    std::string problem = matrix_problem("the head", model.head, model.head.w.rows, model.hidden, dtype);
     if (!problem.empty()) return problem;
   }
   for (const ChainLayer& layer : model.layers) {
-    const std::string problem = layer_problem(model, layer);
+    std::string problem = layer_problem(model, layer);
     if (!problem.empty()) return problem;
   }
   return "";

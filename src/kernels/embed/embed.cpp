@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/embed/embed.h"
 
 #include "kernels/quant/quant.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/embed/embed.h"
 
 #include <gtest/gtest.h>
@@ -19,14 +20,14 @@ TEST(Embed, CopiesAndScalesTheRowsAskedFor) {
       for (const float scale : {1.f, 0.5f}) {
         Guarded y(static_cast<int64_t>(tokens) * (hidden + 2));
         embed({.table = {.dtype = DType::kF32,
-                         .rows = 11,
-                         .cols = hidden,
-                         .data = reinterpret_cast<const std::byte*>(table.data())},
-               .ids = ids,
-               .scale = scale,
-               .y = y.data(),
-               .y_stride = hidden + 2},
-              CpuContext{pool});
+                   .rows = 11,
+                   .cols = hidden,
+                   .data = reinterpret_cast<const std::byte*>(table.data())},
+                  .ids = ids,
+                  .scale = scale,
+                  .y = y.data(),
+                  .y_stride = hidden + 2},
+            CpuContext{pool});
         y.expect_guards_whole();
         for (size_t token = 0; token < tokens; ++token)
           for (int64_t i = 0; i < hidden + 2; ++i) {
@@ -56,11 +57,11 @@ TEST(Embed, WidensEveryStoredFormatAsItsDefinitionDoes) {
     const std::vector<int32_t> ids = {3, 0, 3, 4};
     Guarded y(static_cast<int64_t>(ids.size()) * kHidden);
     embed({.table = {dtype, kRows, kHidden, table.data()},
-           .ids = ids,
-           .scale = 2.f,
-           .y = y.data(),
-           .y_stride = kHidden},
-          CpuContext{pool});
+              .ids = ids,
+              .scale = 2.f,
+              .y = y.data(),
+              .y_stride = kHidden},
+        CpuContext{pool});
     y.expect_guards_whole();
     for (size_t token = 0; token < ids.size(); ++token) {
       dequantize_row(dtype, table.data() + ids[token] * bytes, values.data(), kHidden);

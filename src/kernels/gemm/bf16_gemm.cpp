@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One task of the BF16 path: x rounded to BF16, products of pairs added in F32 by one instruction.
 // flops 2*m*n*k   bytes as gemm_cost()   bound: memory for a few rows of x, the dot-product unit beyond
 // why: 32 multiply-adds an instruction against F32's 16, and W needs no widening. Lane l of an output's one
@@ -95,8 +96,8 @@ HWY_INLINE __m128 sum_lanes(__m512 a, __m512 b, __m512 c, __m512 d) {
 }
 
 template <int kM>
-HWY_NOINLINE void multiply_tile(const TileTask& task, const Block& block, const Panel& panel,
-                                int64_t first_m) {
+HWY_NOINLINE void multiply_tile(
+    const TileTask& task, const Block& block, const Panel& panel, int64_t first_m) {
   __m512 sum[kM][kPanelRows];
 #pragma GCC unroll 8
   for (int i = 0; i < kM; ++i)
@@ -142,20 +143,20 @@ HWY_NOINLINE void multiply_tile(const TileTask& task, const Block& block, const 
 
 using TileFunction = void (*)(const TileTask&, const Block&, const Panel&, int64_t);
 constexpr TileFunction kTiles[kMaxTileM] = {multiply_tile<1>, multiply_tile<2>, multiply_tile<3>,
-                                            multiply_tile<4>, multiply_tile<5>, multiply_tile<6>};
+    multiply_tile<4>, multiply_tile<5>, multiply_tile<6>};
 
 Panel panel_at(const TileTask& task, const Block& block, int64_t row) {
   const int64_t bytes = 2 * task.w.cols;
   const std::byte* ahead = task.w.data + row * bytes + HWY_MAX(kPanelRows * bytes, kPrefetchBytes) +
                            kPanelRows * 2 * block.k_begin;
   Panel panel{.rows = {},
-              .num_vectors = block.k / kWide,
-              .tail = static_cast<__mmask32>((uint64_t{1} << (block.k % kWide)) - 1),
-              .ahead = task.m <= kFewRows ? ahead : nullptr,
-              .row = row,
-              .columns = static_cast<__mmask8>((1u << HWY_MIN(int64_t{kPanelRows}, task.row_end - row)) - 1),
-              .first = block.k_begin == 0,
-              .last = block.k_begin + block.k == task.w.cols};
+      .num_vectors = block.k / kWide,
+      .tail = static_cast<__mmask32>((uint64_t{1} << (block.k % kWide)) - 1),
+      .ahead = task.m <= kFewRows ? ahead : nullptr,
+      .row = row,
+      .columns = static_cast<__mmask8>((1u << HWY_MIN(int64_t{kPanelRows}, task.row_end - row)) - 1),
+      .first = block.k_begin == 0,
+      .last = block.k_begin + block.k == task.w.cols};
   for (int j = 0; j < kPanelRows; ++j)
     panel.rows[j] = task.w.data + HWY_MIN(row + j, task.row_end - 1) * bytes + 2 * block.k_begin;
   return panel;

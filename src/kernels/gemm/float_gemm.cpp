@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One task of the F32 path: blocks of k outermost, then panels of W rows, then tiles of x rows.
 // flops 2*m*n*k   bytes as gemm_cost()   bound: memory for a few rows of x, FMA beyond about 8
 // why: a k block of 768 keeps a widened panel of W (6 rows, 18 KiB) in L1 and the packed rows of x in L2.
@@ -110,7 +111,7 @@ void multiply_stream(const TileTask& task) {
         else
           widened_rows<kN>(task, block, row, rows);
         dot_tile<Widen, kM>(x + padded_m * k + first_m * block.stride, block.stride, rows, block.stride,
-                            fetches ? ahead : nullptr, sums);
+            fetches ? ahead : nullptr, sums);
         for (int i = 0; i < kM * kN; ++i) totals[i] = k ? totals[i] + sums[i] : sums[i];
         ahead += kN * block.k * Widen::kBytes;
       }

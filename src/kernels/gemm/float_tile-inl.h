@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Dot-product tiles in F32, once per instruction set. Included by foreach_target sources only.
 //
 // out[i, j] = sum over k of x[i, k] * w[j, k]. Lane l of an output's one accumulator takes every k with
@@ -112,7 +113,7 @@ inline constexpr int64_t kPrefetchBytes = 8192;
 // much of it as W's rows hold.
 template <class Widen, int kM>
 HWY_NOINLINE void dot_tile(const float* HWY_RESTRICT x, int64_t x_stride, const std::byte* const* rows,
-                           int64_t k, const std::byte* ahead, float* HWY_RESTRICT sums) {
+    int64_t k, const std::byte* ahead, float* HWY_RESTRICT sums) {
   constexpr int kN = kTileRows<kM>;
   constexpr int64_t kSpan = HWY_MAX(int64_t{1}, 64 / (kLanes * Widen::kBytes)) * kLanes;  // a cache line of W
   const FloatTag d;
@@ -125,8 +126,8 @@ HWY_NOINLINE void dot_tile(const float* HWY_RESTRICT x, int64_t x_stride, const 
     unroll<kN>([&](auto j) CHEETAH_INLINED { weights[j] = Widen::load(w[j] + at * Widen::kBytes); });
     unroll<kM>([&](auto i) CHEETAH_INLINED {
       const auto value = held(hn::LoadU(d, x + i * x_stride + at));
-      unroll<kN>([&](auto j)
-                     CHEETAH_INLINED { acc[i * kN + j] = hn::MulAdd(value, weights[j], acc[i * kN + j]); });
+      unroll<kN>(
+          [&](auto j) CHEETAH_INLINED { acc[i * kN + j] = hn::MulAdd(value, weights[j], acc[i * kN + j]); });
     });
   };
   int64_t at = 0;

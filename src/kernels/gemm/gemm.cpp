@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/gemm/gemm.h"
 
 #include <algorithm>
@@ -77,7 +78,7 @@ void quantize_x(std::vector<Product>& products, ThreadPool& pool) {
     pool.parallel_for(whole.m, kQuantizeGrain, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i)
         quantize_x_row(whole.x + i * whole.x_stride, whole.w.cols, next.levels + i * whole.w.cols,
-                       next.blocks + i * (whole.w.cols / 32));
+            next.blocks + i * (whole.w.cols / 32));
     });
     next.levels += whole.m * whole.w.cols;
     next.blocks += whole.m * whole.w.cols / 32;
@@ -100,7 +101,7 @@ void run(std::vector<Product>& products, const CpuContext& context) {
   context.pool.parallel_for(tasks, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t index = begin; index < end; ++index) {
       const auto after = std::upper_bound(products.begin(), products.end(), index,
-                                          [](int64_t i, const Product& p) { return i < p.first_task; });
+          [](int64_t i, const Product& p) { return i < p.first_task; });
       const Product& product = *(after - 1);
       const TileTask task = product.task(index - product.first_task);
       product.run_tile(task);
@@ -126,15 +127,15 @@ void gemm(const GemmArgs& args, const CpuContext& context) {
   check(args.w, args.x_stride, args.y_stride);
   std::vector<Product>& products = cleared_products();
   const TileTask whole{.w = args.w,
-                       .row_begin = 0,
-                       .row_end = args.w.rows,
-                       .x = args.x,
-                       .x_stride = args.x_stride,
-                       .m = args.m,
-                       .bias = args.bias,
-                       .y = args.y,
-                       .y_stride = args.y_stride,
-                       .quantized = {}};
+      .row_begin = 0,
+      .row_end = args.w.rows,
+      .x = args.x,
+      .x_stride = args.x_stride,
+      .m = args.m,
+      .bias = args.bias,
+      .y = args.y,
+      .y_stride = args.y_stride,
+      .quantized = {}};
   products.push_back(cut(whole, context.pool.num_threads()));
   run(products, context);
 }
@@ -150,15 +151,15 @@ void grouped_gemm(const GroupedGemmArgs& args, const CpuContext& context) {
     if (m == 0 || w.rows == 0) continue;
     check(w, args.x_stride, args.y_stride);
     const TileTask whole{.w = w,
-                         .row_begin = 0,
-                         .row_end = w.rows,
-                         .x = args.x + first * args.x_stride,
-                         .x_stride = args.x_stride,
-                         .m = m,
-                         .bias = args.biases.empty() ? nullptr : args.biases[expert],
-                         .y = args.y + first * args.y_stride,
-                         .y_stride = args.y_stride,
-                         .quantized = {}};
+        .row_begin = 0,
+        .row_end = w.rows,
+        .x = args.x + first * args.x_stride,
+        .x_stride = args.x_stride,
+        .m = m,
+        .bias = args.biases.empty() ? nullptr : args.biases[expert],
+        .y = args.y + first * args.y_stride,
+        .y_stride = args.y_stride,
+        .quantized = {}};
     products.push_back(cut(whole, context.pool.num_threads()));
   }
   run(products, context);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // y = x W^T (+ bias): the product of every linear layer. W's rows are outputs, stored in any weight DType.
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // gemm_bench [--threads N] [--dtype NAME] [--m N] [--rows N --cols N] [--seconds S]: GFLOP/s, GB/s and the
 // share of this machine's measured peaks for the shapes models have. Weights rotate through more memory than
 // the caches hold, as a decode step's do. Each result is checked once against the error bound.
@@ -19,8 +20,8 @@ namespace cheetah {
 namespace {
 
 constexpr int64_t kRotationBytes = int64_t{160} << 20;  // five times the L3 of the machine in NOTES.md
-constexpr std::pair<int64_t, int64_t> kShapes[] = {{768, 768},   {2048, 768},  {768, 2048},
-                                                   {32000, 768}, {4096, 4096}, {14336, 4096}};
+constexpr std::pair<int64_t, int64_t> kShapes[] = {
+    {768, 768}, {2048, 768}, {768, 2048}, {32000, 768}, {4096, 4096}, {14336, 4096}};
 
 struct Options {
   int threads = 0;
@@ -72,7 +73,7 @@ __attribute__((target("avx512f"))) void fma_chains(int64_t steps) {
         "vfmadd231ps %%zmm12, %%zmm12, %%zmm8\n vfmadd231ps %%zmm12, %%zmm12, %%zmm9\n"
         "vfmadd231ps %%zmm12, %%zmm12, %%zmm10\n vfmadd231ps %%zmm12, %%zmm12, %%zmm11\n" ::
             : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
-              "xmm11");
+        "xmm11");
 }
 
 Peaks measure_peaks(ThreadPool& pool, double seconds) {
@@ -80,9 +81,8 @@ Peaks measure_peaks(ThreadPool& pool, double seconds) {
   const int64_t count = kRotationBytes / 4, grain = 1 << 16;
   volatile double sink = 0;
   const double read = least_seconds(3 * seconds, [&] {
-    pool.parallel_for(count, grain, [&](int64_t begin, int64_t end, int) {
-      sink = sum_of(buffer.as<float>() + begin, end - begin);
-    });
+    pool.parallel_for(count, grain,
+        [&](int64_t begin, int64_t end, int) { sink = sum_of(buffer.as<float>() + begin, end - begin); });
   });
   const int64_t steps = 1 << 17;
   const double multiply = least_seconds(seconds, [&] { pool.run([&](int) { fma_chains(steps); }); });
@@ -115,14 +115,14 @@ bool within_bounds(GemmCase& c, const CpuContext& context) {
     for (int64_t j = 0; j < args.w.rows; ++j) {
       const int64_t at = i * args.y_stride + j;
       if (!(std::fabs(y[at] - right[static_cast<size_t>(at)]) <=
-            bounds[static_cast<size_t>(i * args.w.rows + j)]))
+              bounds[static_cast<size_t>(i * args.w.rows + j)]))
         return false;
     }
   return true;
 }
 
 void measure(DType dtype, int64_t m, int64_t rows, int64_t cols, ThreadPool& pool, const Peaks& peaks,
-             const Options& options) {
+    const Options& options) {
   const int64_t bytes = rows * row_bytes(dtype, cols);
   const int64_t copies = m <= 8 ? std::max<int64_t>(1, kRotationBytes / bytes) : 1;
   GemmCase c = bench_case(dtype, m, rows, cols, copies);
@@ -138,10 +138,9 @@ void measure(DType dtype, int64_t m, int64_t rows, int64_t cols, ThreadPool& poo
     const Cost cost = gemm_cost(args);
     const double gflops = cost.flops / seconds / 1e9, gbytes = cost.bytes / seconds / 1e9;
     std::printf("%-5s %-6s %6lld x %-5lld m %-4lld %9.1f us %8.1f GFLOP/s %3.0f%% %7.2f GB/s %3.0f%% %s\n",
-                std::string(name_of(dtype)).c_str(), precision == Precision::kExact ? "exact" : "native",
-                static_cast<long long>(rows), static_cast<long long>(cols), static_cast<long long>(m),
-                seconds * 1e6, gflops, 100 * gflops / peaks.gflops, gbytes, 100 * gbytes / peaks.gbytes,
-                right ? "" : "WRONG");
+        std::string(name_of(dtype)).c_str(), precision == Precision::kExact ? "exact" : "native",
+        static_cast<long long>(rows), static_cast<long long>(cols), static_cast<long long>(m), seconds * 1e6,
+        gflops, 100 * gflops / peaks.gflops, gbytes, 100 * gbytes / peaks.gbytes, right ? "" : "WRONG");
     std::fflush(stdout);
   }
 }
@@ -164,14 +163,14 @@ Options parse(int argc, char** argv) {
 void run(const Options& options) {
   ThreadPool pool({.num_threads = options.threads});
   const Peaks peaks = measure_peaks(pool, options.seconds);
-  std::printf("%d threads, read %.1f GB/s, F32 FMA %.0f GFLOP/s\n", pool.num_threads(), peaks.gbytes,
-              peaks.gflops);
+  std::printf(
+      "%d threads, read %.1f GB/s, F32 FMA %.0f GFLOP/s\n", pool.num_threads(), peaks.gbytes, peaks.gflops);
   std::vector<std::pair<int64_t, int64_t>> shapes(std::begin(kShapes), std::end(kShapes));
   if (options.rows && options.cols) shapes = {{options.rows, options.cols}};
   std::vector<int64_t> heights = {1, 8, 64, 512};
   if (options.m) heights = {options.m};
   for (const DType dtype :
-       {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_K}) {
+      {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_K}) {
     if (!options.dtype.empty() && dtype != dtype_from_name(options.dtype)) continue;
     for (const auto& [rows, cols] : shapes)
       for (const int64_t m : heights) measure(dtype, m, rows, cols, pool, peaks, options);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Random products for the test and the bench.
 #include <algorithm>
@@ -74,7 +75,7 @@ inline GemmCase make_gemm_case(DType dtype, int64_t m, int64_t rows, int64_t col
       fill_row(dtype, random, c.weights.data() + row * bytes, cols);
     else
       std::memcpy(c.weights.data() + row * bytes, c.weights.data() + row % distinct * bytes,
-                  static_cast<size_t>(bytes));
+          static_cast<size_t>(bytes));
   }
   const int64_t x_stride = cols + 3, y_stride = rows + 5;
   c.x.resize(static_cast<size_t>(m * x_stride));
@@ -83,12 +84,12 @@ inline GemmCase make_gemm_case(DType dtype, int64_t m, int64_t rows, int64_t col
   for (float& value : c.bias) value = random.next_normal();
   c.y.assign(static_cast<size_t>(m * y_stride), std::nanf(""));
   c.args = {.x = c.x.data(),
-            .x_stride = x_stride,
-            .m = m,
-            .w = {.dtype = dtype, .rows = rows, .cols = cols, .data = c.weights.data()},
-            .bias = c.bias.data(),
-            .y = c.y.data(),
-            .y_stride = y_stride};
+      .x_stride = x_stride,
+      .m = m,
+      .w = {.dtype = dtype, .rows = rows, .cols = cols, .data = c.weights.data()},
+      .bias = c.bias.data(),
+      .y = c.y.data(),
+      .y_stride = y_stride};
   return c;
 }
 

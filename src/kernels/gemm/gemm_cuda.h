@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The products of gemm.h on the device. X is the type of x, Y that of y: float or Bf16; sums are float.
 #include <cstdint>
@@ -29,7 +30,7 @@ struct GemmArgs {
   // through the portable kernel then.
   Bf16* widened = nullptr;
   int64_t widened_numbers = 0;
-  // Room where a variant may put x in eight bits a number, or none; narrowed_x_bytes of it.
+  // Room where a variant may put x in W's own type, or none; narrowed_x_bytes of it.
   std::byte* narrowed = nullptr;
   int64_t narrowed_bytes = 0;
 
@@ -51,8 +52,8 @@ struct WeightMatrices {
   const float* const* biases = nullptr;  // [count] on the device, or none
 };
 
-// Bytes that any variant takes for rows of x in eight bits.
-inline int64_t narrowed_x_bytes(int64_t m, int64_t cols) { return m * (cols + cols / 2 + 16); }
+// Bytes that any variant takes for rows of x in another type, and a scale per row.
+inline int64_t narrowed_x_bytes(int64_t m, int64_t cols) { return m * (2 * cols + 16) + 16; }
 
 // What the copy engine needs to know about such matrices (WeightMatrices::maps); none where no kernel for
 // this device takes them.
@@ -96,8 +97,8 @@ std::span<const GemmVariant<X, Y>> gemm_variants();
 template <class X, class Y>
 std::span<const GroupedGemmVariant<X, Y>> grouped_gemm_variants();
 
-// The variant that was measured to be fastest on this card (cuda/tuned.h); of other shapes the last of the
-// table that fits and pays.
+// The variant that the measured table of this card names (cuda/tuned.h); of other shapes the last of
+// gemm_variants() that fits and pays.
 template <class X, class Y>
 const GemmVariant<X, Y>& choose_gemm(const GemmArgs<X, Y>& args, const DeviceInfo& device);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/gemm/gemm_cuda.h"
 
 #include <gtest/gtest.h>
@@ -10,9 +11,9 @@
 namespace cheetah::gpu {
 namespace {
 
-constexpr DType kTypes[] = {DType::kF32,    DType::kF16,  DType::kBF16, DType::kF64,  DType::kF8E4M3,
-                            DType::kF8E5M2, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                            DType::kQ8_0,   DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kMXFP4};
+constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kF8E4M3,
+    DType::kF8E5M2, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ4_K,
+    DType::kQ5_K, DType::kQ6_K, DType::kMXFP4};
 
 template <class Types>
 class GemmCuda : public testing::Test {};
@@ -49,12 +50,12 @@ void check_product(DType dtype, int64_t m, int64_t rows, int64_t cols, bool with
   DeviceCase device;
   const cheetah::GemmArgs& exact = host.args;
   GemmArgs<X, Y> args{.x = device.upload(numbers_as<X>(host.x)),
-                      .x_stride = exact.x_stride,
-                      .m = m,
-                      .w = exact.w,
-                      .bias = with_bias ? device.upload(host.bias) : nullptr,
-                      .y = nullptr,
-                      .y_stride = exact.y_stride};
+      .x_stride = exact.x_stride,
+      .m = m,
+      .w = exact.w,
+      .bias = with_bias ? device.upload(host.bias) : nullptr,
+      .y = nullptr,
+      .y_stride = exact.y_stride};
   args.w.data = device.upload_bytes(exact.w.data, rows * row_bytes(dtype, cols));
   for (const auto& variant : gemm_variants<X, Y>()) {
     if (!variant.fits(args, device.stream().device())) continue;
@@ -98,13 +99,13 @@ void check_finish(DType dtype, int64_t m, int64_t rows, int64_t cols, bool gated
   const std::vector<float> residual = rounded_to<Y>(normal_numbers(m * stride, 7));
   DeviceCase device;
   GemmArgs<X, Y> args{.x = device.upload(numbers_as<X>(host.x)),
-                      .x_stride = exact.x_stride,
-                      .m = m,
-                      .w = exact.w,
-                      .bias = device.upload(host.bias),
-                      .gated = gated,
-                      .residual_stride = stride,
-                      .y_stride = stride};
+      .x_stride = exact.x_stride,
+      .m = m,
+      .w = exact.w,
+      .bias = device.upload(host.bias),
+      .gated = gated,
+      .residual_stride = stride,
+      .y_stride = stride};
   args.w.data = device.upload_bytes(exact.w.data, rows * row_bytes(dtype, cols));
   for (const auto& variant : gemm_variants<X, Y>()) {
     args.y = device.upload(numbers_as<Y>(residual));
@@ -125,17 +126,65 @@ void check_finish(DType dtype, int64_t m, int64_t rows, int64_t cols, bool gated
           const double gate = sums[col];
           want = (gated ? gate / (1 + std::exp(-gate)) * sums[outputs + col] : gate) + (adds ? want : 0.0);
         }
-        ASSERT_NEAR(to_float(actual[at]), want,
-                    (std::is_same_v<X, float> ? 1e-4 : 1e-2) * (1 + std::abs(want)))
+        ASSERT_NEAR(
+            to_float(actual[at]), want, (std::is_same_v<X, float> ? 1e-4 : 1e-2) * (1 + std::abs(want)))
             << "row " << i << ", output " << col;
       }
   }
 }
 
+// F16 rows of x keep every digit of BF16, whatever their size: variants with room for them meet the exact bound.
+template <class Y>
+void check_f16(int64_t m, int64_t rows, int64_t cols) {
+  SCOPED_TRACE(testing::Message() << m << "x" << rows << "x" << cols);
+  GemmCase host = make_gemm_case(DType::kF16, m, rows, cols, 35);
+  host.x = rounded_to<Bf16>(normal_numbers(m * cols, 36));
+  constexpr float kSizes[] = {1.f, 3e7f, 2e-9f, 0.f};  // beyond F16's own range
+  for (int64_t i = 0; i < m * cols; ++i) host.x[static_cast<size_t>(i)] *= kSizes[i / cols % 4];
+  host.x = rounded_to<Bf16>(host.x);
+  host.args.x = host.x.data();
+  host.args.x_stride = cols;
+  gemm_reference(host.args);
+  DeviceCase device;
+  const int64_t room = narrowed_x_bytes(m, cols), stride = rows + 8;
+  const std::vector<double> bounds = gemm_error_bounds(host.args, Precision::kExact);
+  GemmArgs<Bf16, Y> args{.x = device.upload(numbers_as<Bf16>(host.x)),
+      .x_stride = cols,
+      .m = m,
+      .w = host.args.w,
+      .bias = device.upload(host.bias),
+      .y_stride = stride,
+      .narrowed = device.upload(std::vector<std::byte>(static_cast<size_t>(room))),
+      .narrowed_bytes = room};
+  args.w.data = device.upload_bytes(host.args.w.data, rows * cols * 2);
+  for (const auto& variant : gemm_variants<Bf16, Y>()) {
+    if (!variant.fits(args, device.stream().device())) continue;
+    SCOPED_TRACE(variant.name);
+    args.y = device.template poisoned<Y>(m * stride);
+    variant.run(args, device.stream());
+    const std::vector<float> actual = device.take(args.y, m * stride);
+    for (int64_t i = 0; i < m * rows; ++i) {
+      const double want = host.args.y[i / rows * host.args.y_stride + i % rows];
+      // The tensor cores add up with some bits less than float; the portable kernels do not.
+      const double bound = 32 * bounds[static_cast<size_t>(i)] + rounding_of<Y>() * std::abs(want);
+      ASSERT_NEAR(actual[static_cast<size_t>(i / rows * stride + i % rows)], want, bound)
+          << "row " << i / rows << ", output " << i % rows;
+    }
+  }
+}
+
+TEST(GemmCudaTypes, F16WeightsLoseNoDigits) {
+  for (const int64_t m : {1, 5, 20, 40, 150, 260}) {
+    check_f16<Bf16>(m, 264, 512);
+    check_f16<float>(m, 264, 512);
+  }
+  check_f16<Bf16>(700, 512, 1024);
+}
+
 TYPED_TEST(GemmCuda, EveryVariantFinishesAsTheStepsOneByOne) {
   using X = typename TypeParam::X;
   using Y = typename TypeParam::Y;
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kQ8_0})
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0})
     for (const bool gated : {false, true})
       for (const bool adds : {false, true}) {
         check_finish<X, Y>(dtype, 3, 96, 64, gated, adds);
@@ -147,8 +196,8 @@ TYPED_TEST(GemmCuda, EveryVariantFinishesAsTheStepsOneByOne) {
 // With room to widen W into, its numbers are rounded to BF16 first: so are the reference's.
 template <class Y>
 void check_widened(DType dtype, int64_t m, int64_t rows, int64_t cols, int64_t room) {
-  SCOPED_TRACE(testing::Message() << name_of(dtype) << " " << m << "x" << rows << "x" << cols << " in "
-                                  << room);
+  SCOPED_TRACE(
+      testing::Message() << name_of(dtype) << " " << m << "x" << rows << "x" << cols << " in " << room);
   GemmCase host = make_gemm_case(dtype, m, rows, cols, 9);
   host.x = rounded_to<Bf16>(normal_numbers(m * cols, 10, 0.25f));
   std::vector<float> widened(static_cast<size_t>(rows * cols));
@@ -159,23 +208,23 @@ void check_widened(DType dtype, int64_t m, int64_t rows, int64_t cols, int64_t r
   exact.x = host.x.data();
   exact.x_stride = cols;
   exact.w = {.dtype = DType::kF32,
-             .rows = rows,
-             .cols = cols,
-             .data = reinterpret_cast<const std::byte*>(widened.data())};
+      .rows = rows,
+      .cols = cols,
+      .data = reinterpret_cast<const std::byte*>(widened.data())};
   exact.y_stride = rows;
   std::vector<float> y(static_cast<size_t>(m * rows), std::nanf(""));
   exact.y = y.data();
   gemm_reference(exact);
   DeviceCase device;
   GemmArgs<Bf16, Y> args{.x = device.upload(numbers_as<Bf16>(host.x)),
-                         .x_stride = cols,
-                         .m = m,
-                         .w = host.args.w,
-                         .bias = device.upload(host.bias),
-                         .y = device.poisoned<Y>(m * rows),
-                         .y_stride = rows,
-                         .widened = device.poisoned<Bf16>(room),
-                         .widened_numbers = room};
+      .x_stride = cols,
+      .m = m,
+      .w = host.args.w,
+      .bias = device.upload(host.bias),
+      .y = device.poisoned<Y>(m * rows),
+      .y_stride = rows,
+      .widened = device.poisoned<Bf16>(room),
+      .widened_numbers = room};
   args.w.data = device.upload_bytes(host.args.w.data, rows * row_bytes(dtype, cols));
   for (const auto& variant : gemm_variants<Bf16, Y>()) {
     if (std::string_view(variant.name) != "hopper_widened") continue;
@@ -186,8 +235,8 @@ void check_widened(DType dtype, int64_t m, int64_t rows, int64_t cols, int64_t r
 }
 
 TEST(GemmCudaWidened, EqualsTheReferenceOnRoundedWeights) {
-  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2, DType::kQ4_0, DType::kQ8_0, DType::kQ4_K,
-                            DType::kQ6_K, DType::kMXFP4})
+  for (const DType dtype :
+      {DType::kF8E4M3, DType::kF8E5M2, DType::kQ4_0, DType::kQ8_0, DType::kQ4_K, DType::kQ6_K, DType::kMXFP4})
     for (const int64_t m : {1, 40, 150}) {
       check_widened<Bf16>(dtype, m, 264, 512, 264 * 512);
       check_widened<float>(dtype, m, 264, 512, 130 * 512);  // in three parts
@@ -209,15 +258,15 @@ void check_scaled(int64_t m, int64_t rows, int64_t cols, int64_t high, int64_t w
   DeviceCase device;
   const int64_t room = narrowed_x_bytes(m, cols), stride = rows + 8;
   GemmArgs<X, Y> args{.x = device.upload(numbers_as<X>(host.x)),
-                      .x_stride = cols,
-                      .m = m,
-                      .w = host.args.w,
-                      .bias = device.upload(host.bias),
-                      .y_stride = stride,
-                      .widened = device.template poisoned<Bf16>(rows * cols),
-                      .widened_numbers = rows * cols,
-                      .narrowed = device.upload(std::vector<std::byte>(static_cast<size_t>(room))),
-                      .narrowed_bytes = room};
+      .x_stride = cols,
+      .m = m,
+      .w = host.args.w,
+      .bias = device.upload(host.bias),
+      .y_stride = stride,
+      .widened = device.template poisoned<Bf16>(rows * cols),
+      .widened_numbers = rows * cols,
+      .narrowed = device.upload(std::vector<std::byte>(static_cast<size_t>(room))),
+      .narrowed_bytes = room};
   args.w.data = device.upload_bytes(host.args.w.data, rows * cols);
   args.w.scales.data = device.upload(scales);
   for (const auto& variant : gemm_variants<X, Y>()) {
@@ -234,8 +283,7 @@ void check_scaled(int64_t m, int64_t rows, int64_t cols, int64_t high, int64_t w
       const double want = host.args.y[at];
       // exact holds (cols + 16) 2^-24 of the magnitudes; numbers near zero lose a little more.
       const double magnitudes = exact[static_cast<size_t>(i)] / static_cast<double>(cols + 16) * 0x1p24;
-      ASSERT_NEAR(
-          actual[static_cast<size_t>(i / rows * stride + i % rows)], want,
+      ASSERT_NEAR(actual[static_cast<size_t>(i / rows * stride + i % rows)], want,
           exact[static_cast<size_t>(i)] + 1.1 * unit * magnitudes + rounding_of<Y>() * std::abs(want));
     }
   }
@@ -265,12 +313,12 @@ TEST(GemmCudaEdges, NoInputsGiveTheBias) {
   float* y = device.poisoned<float>(6);
   gemm<float, float>(
       {.x = device.upload(std::vector<float>{0.f}),
-       .x_stride = 0,
-       .m = 2,
-       .w = {.dtype = DType::kF32, .rows = 3, .cols = 0, .data = device.upload_bytes(nullptr, 0)},
-       .bias = device.upload(bias),
-       .y = y,
-       .y_stride = 3},
+          .x_stride = 0,
+          .m = 2,
+          .w = {.dtype = DType::kF32, .rows = 3, .cols = 0, .data = device.upload_bytes(nullptr, 0)},
+          .bias = device.upload(bias),
+          .y = y,
+          .y_stride = 3},
       device.stream());
   EXPECT_EQ(device.take(y, 6), (std::vector<float>{1, 2, 3, 1, 2, 3}));
 }
@@ -281,8 +329,8 @@ struct Experts {
   std::vector<const float*> biases;
 };
 
-Experts make_experts(DeviceCase& device, DType dtype, const std::vector<int64_t>& counts, int64_t rows,
-                     int64_t cols) {
+Experts make_experts(
+    DeviceCase& device, DType dtype, const std::vector<int64_t>& counts, int64_t rows, int64_t cols) {
   Experts experts;
   for (size_t e = 0; e < counts.size(); ++e) {
     experts.cases.push_back(make_gemm_case(dtype, counts[e], rows, cols, 100 + e));
@@ -311,18 +359,18 @@ TYPED_TEST(GemmCuda, EachExpertTakesItsOwnRows) {
     const cheetah::GemmArgs& any = experts.cases[0].args;
     Y* y = device.template poisoned<Y>(offsets.back() * any.y_stride);
     grouped_gemm<X, Y>({.x = device.upload(numbers_as<X>(x)),
-                        .x_stride = any.x_stride,
-                        .rows = offsets.back(),
-                        .w = {.dtype = dtype,
-                              .count = std::ssize(counts),
-                              .rows = any.w.rows,
-                              .cols = any.w.cols,
-                              .data = device.upload(experts.data),
-                              .biases = device.upload(experts.biases)},
-                        .offsets = device.upload(offsets),
-                        .y = y,
-                        .y_stride = any.y_stride},
-                       device.stream());
+                           .x_stride = any.x_stride,
+                           .rows = offsets.back(),
+                           .w = {.dtype = dtype,
+                               .count = std::ssize(counts),
+                               .rows = any.w.rows,
+                               .cols = any.w.cols,
+                               .data = device.upload(experts.data),
+                               .biases = device.upload(experts.biases)},
+                           .offsets = device.upload(offsets),
+                           .y = y,
+                           .y_stride = any.y_stride},
+        device.stream());
     const std::vector<float> all = device.take(y, offsets.back() * any.y_stride);
     for (size_t e = 0; e < counts.size(); ++e) {
       const auto begin = all.begin() + offsets[e] * any.y_stride;
@@ -340,27 +388,27 @@ TYPED_TEST(GemmCuda, EveryHeadTakesItsPartOfEveryRow) {
   const std::vector<float> x = rounded_to<X>(normal_numbers(kRows * kHeads * kIn, 8));
   Y* y = device.template poisoned<Y>(kRows * kHeads * kOut);
   grouped_gemm<X, Y>({.x = device.upload(numbers_as<X>(x)),
-                      .x_stride = kHeads * kIn,
-                      .x_step = kIn,
-                      .rows = kRows,
-                      .w = {.dtype = DType::kF32,
-                            .count = kHeads,
-                            .rows = kOut,
-                            .cols = kIn,
-                            .data = device.upload(heads.data)},
-                      .y = y,
-                      .y_stride = kHeads * kOut,
-                      .y_step = kOut},
-                     device.stream());
+                         .x_stride = kHeads * kIn,
+                         .x_step = kIn,
+                         .rows = kRows,
+                         .w = {.dtype = DType::kF32,
+                             .count = kHeads,
+                             .rows = kOut,
+                             .cols = kIn,
+                             .data = device.upload(heads.data)},
+                         .y = y,
+                         .y_stride = kHeads * kOut,
+                         .y_step = kOut},
+      device.stream());
   const std::vector<float> all = device.take(y, kRows * kHeads * kOut);
   std::vector<float> expected(all.size(), std::nanf(""));
   for (int64_t h = 0; h < kHeads; ++h)
     gemm_reference({.x = x.data() + h * kIn,
-                    .x_stride = kHeads * kIn,
-                    .m = kRows,
-                    .w = heads.cases[static_cast<size_t>(h)].args.w,
-                    .y = expected.data() + h * kOut,
-                    .y_stride = kHeads * kOut});
+        .x_stride = kHeads * kIn,
+        .m = kRows,
+        .w = heads.cases[static_cast<size_t>(h)].args.w,
+        .y = expected.data() + h * kOut,
+        .y_stride = kHeads * kOut});
   expect_close(all.data(), expected.data(), std::ssize(all), 1e-4, rounding_of<Y>());
 }
 

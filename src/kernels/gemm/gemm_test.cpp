@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/gemm/gemm.h"
 
 #include <gtest/gtest.h>
@@ -15,14 +16,14 @@
 namespace cheetah {
 namespace {
 
-constexpr DType kDTypes[] = {DType::kF32,    DType::kF16,  DType::kBF16, DType::kF64,  DType::kF8E4M3,
-                             DType::kF8E5M2, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                             DType::kQ8_0,   DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kMXFP4};
+constexpr DType kDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kF8E4M3,
+    DType::kF8E5M2, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ4_K,
+    DType::kQ5_K, DType::kQ6_K, DType::kMXFP4};
 constexpr Precision kPrecisions[] = {Precision::kExact, Precision::kNative};
 
 std::string describe(const GemmArgs& args, Precision precision) {
   return format("{} m {} rows {} cols {} {}", name_of(args.w.dtype), args.m, args.w.rows, args.w.cols,
-                precision == Precision::kExact ? "exact" : "native");
+      precision == Precision::kExact ? "exact" : "native");
 }
 
 void expect_reference(GemmCase& c, const CpuContext& context) {
@@ -122,7 +123,7 @@ void expect_bits_of(const std::vector<float>& alone, GemmCase& c, int64_t m, con
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < batch.w.rows; ++j)
       ASSERT_EQ(std::bit_cast<uint32_t>(c.y[static_cast<size_t>(i * batch.y_stride + j)]),
-                std::bit_cast<uint32_t>(alone[static_cast<size_t>(i * batch.w.rows + j)]))
+          std::bit_cast<uint32_t>(alone[static_cast<size_t>(i * batch.w.rows + j)]))
           << describe(batch, context.precision) << " at " << i << ", " << j << ", "
           << context.pool.num_threads() << " threads";
 }
@@ -131,14 +132,14 @@ void expect_bits_of(const std::vector<float>& alone, GemmCase& c, int64_t m, con
 // more than one task; whole vectors of columns take other paths than 801 do.
 TEST(Gemm, ARowHasTheSameBitsAloneAndInAnyBatchOnAnyNumberOfThreads) {
   const std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();  // best first
-  ThreadPool pools[] = {ThreadPool({.num_threads = 1}), ThreadPool({.num_threads = 2}),
-                        ThreadPool({.num_threads = 3})};
+  ThreadPool pools[] = {
+      ThreadPool({.num_threads = 1}), ThreadPool({.num_threads = 2}), ThreadPool({.num_threads = 3})};
   for (const int64_t target : targets) {
     hwy::SetSupportedTargetsForTest(target);
     const int64_t most = target == targets.front() ? 130 : 13;  // the split into tasks is the same for all
     for (const DType dtype : kDTypes)
       for (const int64_t cols :
-           is_quantized(dtype) ? std::vector<int64_t>{1024} : std::vector<int64_t>{801, 832})
+          is_quantized(dtype) ? std::vector<int64_t>{1024} : std::vector<int64_t>{801, 832})
         for (const Precision precision : kPrecisions) {
           GemmCase c = make_gemm_case(dtype, most, 101, cols, 3);
           const std::vector<float> alone = rows_alone(c, {pools[0], precision});
@@ -189,8 +190,8 @@ TEST(GroupedGemm, EachExpertsRowsEqualItsOwnProduct) {
           const int64_t first = offsets[e], m = offsets[e + 1] - first;
           std::vector<float> right(static_cast<size_t>(m * rows));
           gemm({own.x + first * own.x_stride, own.x_stride, m, experts[e], with_bias ? biases[e] : nullptr,
-                right.data(), rows},
-               context);
+                   right.data(), rows},
+              context);
           for (size_t i = 0; i < right.size(); ++i)
             ASSERT_EQ(y[static_cast<size_t>(first * rows) + i], right[i])
                 << name_of(dtype) << " expert " << e;

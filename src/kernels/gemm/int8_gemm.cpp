@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One task of the integer path: x in 8 bits a 32-column block, W's levels as unsigned bytes, dot products of
 // both exact in 32 bits; each block's sum is scaled and added to the output in F32, block after block.
 // flops 2*m*n*k   bytes as gemm_cost()   bound: memory for a few rows of x, the dot-product unit beyond
@@ -75,8 +76,8 @@ void pack_panel(const TileTask& task, int64_t row, int64_t k_begin, int64_t k, P
   const int64_t blocks = k / traits_of(task.w.dtype).block_elements;
   for (int g = 0; g < kGroups; ++g) {
     const RowGroup rows = group_at(task, row + g * kGroupRows, k_begin, k);
-    const PackedBlock to{panel.levels + g * kGroupBytes, panel.scales + g * kGroupRows,
-                         panel.mins + g * kGroupRows};
+    const PackedBlock to{
+        panel.levels + g * kGroupBytes, panel.scales + g * kGroupRows, panel.mins + g * kGroupRows};
     const uint8_t* ahead = few(task) ? next_panel(task, row + g * kGroupRows, k_begin) : nullptr;
     if (task.w.dtype == DType::kQ8_0)
       pack_group<BlockQ8_0>(rows, blocks, to, kGroups, ahead);
@@ -122,11 +123,11 @@ HWY_NOINLINE void multiply_tile(const TileTask& task, const PanelWork& work, int
           kHasMin ? _mm512_load_ps(work.panel->mins + b * kPanelRows + g * kGroupRows) : scales;
       for (int i = 0; i < kM; ++i) {
         const float scale = blocks[i][b].scale;
-        total[i][g] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[i][g]),
-                                      _mm512_mul_ps(scales, _mm512_set1_ps(scale)), total[i][g]);
+        total[i][g] = _mm512_fmadd_ps(
+            _mm512_cvtepi32_ps(sum[i][g]), _mm512_mul_ps(scales, _mm512_set1_ps(scale)), total[i][g]);
         if (kHasMin)
-          total[i][g] = _mm512_fnmadd_ps(mins, _mm512_set1_ps(scale * static_cast<float>(blocks[i][b].sum)),
-                                         total[i][g]);
+          total[i][g] = _mm512_fnmadd_ps(
+              mins, _mm512_set1_ps(scale * static_cast<float>(blocks[i][b].sum)), total[i][g]);
       }
     }
     w += kGroups * kGroupBytes;
@@ -137,28 +138,28 @@ HWY_NOINLINE void multiply_tile(const TileTask& task, const PanelWork& work, int
                             : _mm512_setzero_ps();
     for (int i = 0; i < kM; ++i)
       _mm512_mask_storeu_ps(task.y + (first_m + i) * task.y_stride + work.row + g * kGroupRows, work.masks[g],
-                            _mm512_add_ps(total[i][g], bias));
+          _mm512_add_ps(total[i][g], bias));
   }
 }
 
 using TileFunction = void (*)(const TileTask&, const PanelWork&, int64_t);
 template <bool kHasMin>
 constexpr TileFunction kTiles[kMaxTileM] = {multiply_tile<1, kHasMin>, multiply_tile<2, kHasMin>,
-                                            multiply_tile<3, kHasMin>, multiply_tile<4, kHasMin>,
-                                            multiply_tile<5, kHasMin>, multiply_tile<6, kHasMin>};
+    multiply_tile<3, kHasMin>, multiply_tile<4, kHasMin>, multiply_tile<5, kHasMin>,
+    multiply_tile<6, kHasMin>};
 
 void multiply_panel(const TileTask& task, int64_t row, int64_t k_begin) {
   thread_local Panel panel;
   const int64_t k = HWY_MIN(kBlockK, task.w.cols - k_begin);
   pack_panel(task, row, k_begin, k, panel);
   PanelWork work{.panel = &panel,
-                 .first_block = k_begin / 32,
-                 .num_blocks = k / 32,
-                 .offset = offset_of(task.w.dtype),
-                 .row = row,
-                 .masks = {},
-                 .first = k_begin == 0,
-                 .last = k_begin + k == task.w.cols};
+      .first_block = k_begin / 32,
+      .num_blocks = k / 32,
+      .offset = offset_of(task.w.dtype),
+      .row = row,
+      .masks = {},
+      .first = k_begin == 0,
+      .last = k_begin + k == task.w.cols};
   for (int g = 0; g < kGroups; ++g) {
     const int64_t rows =
         HWY_MAX(int64_t{0}, HWY_MIN(int64_t{kGroupRows}, task.row_end - row - g * kGroupRows));

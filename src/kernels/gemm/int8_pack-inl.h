@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Quantized weights for the integer dot product, 16 rows side by side (AVX-512 VNNI only). Included by
 // foreach_target sources only.
 //
@@ -95,8 +96,7 @@ HWY_INLINE __m512 load_f16_of_rows(const RowGroup& rows) {
   };
   // Inserted in registers: a vector read back from 16 narrow stores would wait for all of them.
   return _mm512_cvtph_ps(_mm256_setr_epi16(half(0), half(1), half(2), half(3), half(4), half(5), half(6),
-                                           half(7), half(8), half(9), half(10), half(11), half(12), half(13),
-                                           half(14), half(15)));
+      half(7), half(8), half(9), half(10), half(11), half(12), half(13), half(14), half(15)));
 }
 
 HWY_INLINE void store_levels(uint8_t* to, int q, __m512i levels) { _mm512_store_si512(to + q * 64, levels); }
@@ -134,10 +134,9 @@ HWY_INLINE void pack_k_scales(const RowGroup& rows, PackedBlock to, int64_t stri
   const __m512 dmin = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(head[0], 16)));
   const __m512i six = _mm512_set1_epi8(63), four = _mm512_set1_epi8(15), upper = _mm512_set1_epi8(48);
   const auto above = [&](__m512i v) HWY_ATTR { return _mm512_and_si512(_mm512_srli_epi32(v, 2), upper); };
-  const __m512i scales[2] = {_mm512_and_si512(head[1], six),
-                             _mm512_or_si512(_mm512_and_si512(head[3], four), above(head[1]))};
-  const __m512i mins[2] = {
-      _mm512_and_si512(head[2], six),
+  const __m512i scales[2] = {
+      _mm512_and_si512(head[1], six), _mm512_or_si512(_mm512_and_si512(head[3], four), above(head[1]))};
+  const __m512i mins[2] = {_mm512_and_si512(head[2], six),
       _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi32(head[3], 4), four), above(head[2]))};
   for (int s = 0; s < 8; ++s) {
     _mm512_store_ps(to.scales + s * stride, byte_times(scales[s / 4], s % 4, d));
@@ -163,8 +162,8 @@ HWY_INLINE void pack_q4_k(const RowGroup& rows, PackedBlock to, int64_t groups) 
 // `blocks` stored blocks of each row; a 32-column block takes `groups` groups of the panel. As many bytes of
 // `ahead`, if any, are fetched into L2 in the order of their addresses: 2.5 times the bandwidth (NOTES.md).
 template <class Block>
-HWY_NOINLINE void pack_group(RowGroup rows, int64_t blocks, PackedBlock to, int64_t groups,
-                             const uint8_t* ahead) {
+HWY_NOINLINE void pack_group(
+    RowGroup rows, int64_t blocks, PackedBlock to, int64_t groups, const uint8_t* ahead) {
   constexpr int64_t kBytes = kGroupRows * sizeof(Block);
   constexpr int64_t kColumnBlocks = sizeof(Block) > 100 ? 8 : 1;
   for (int64_t b = 0; b < blocks; ++b) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <vector>
 
 #include "base/error.h"
@@ -15,7 +16,7 @@ WeightMatrix rows_of(const WeightMatrix& whole, int64_t first, int64_t rows) {
   if (!whole.scales.data) return part;
   if (first % whole.scales.rows != 0)
     throw Error(format("a part of a matrix begins at row {}, expected a multiple of its scales' {} rows",
-                       first, whole.scales.rows));
+        first, whole.scales.rows));
   part.scales.data = whole.scales_of_row(first);
   return part;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What gemm.cpp hands to a tile kernel: one rectangle of one product's output.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Which experts a token goes to, and the order that puts each expert's tokens side by side for the grouped
 // GEMM.
@@ -21,7 +22,7 @@ struct RouterArgs {
   float normalize_floor = 0.f;            // added to that sum (DeepSeek: 1e-20)
   float scale = 1.f;                      // multiplies every weight
   const float* selection_bias = nullptr;  // [experts]: added to scores for choosing only (DeepSeek-V3)
-  int64_t groups = 1;                     // experts stand in equal groups; only top_groups groups take part
+  int64_t groups = 1;                     // experts form equal groups; only top_groups groups take part
   int64_t top_groups = 1;
   bool group_score_top2 = false;  // a group's score: sum of its two best (V3) or its best (V2)
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Routing, permutation and combination of moe.h on the device: no step of it waits for the host.
 #include <cstdint>
@@ -18,8 +19,8 @@ struct ExpertOrder {
   int32_t* source = nullptr;   // [count]
   int32_t* row_of = nullptr;   // [count]
 };
-void order_by_expert(const int32_t* ids, int64_t count, int64_t experts, const ExpertOrder& order,
-                     Stream& stream);
+void order_by_expert(
+    const int32_t* ids, int64_t count, int64_t experts, const ExpertOrder& order, Stream& stream);
 
 // y[token] += sum over its choices, best first, of weight * out[row_of[token * top_k + choice]].
 template <class T>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/moe/moe_cuda.h"
 
 #include <gtest/gtest.h>
@@ -32,27 +33,27 @@ TEST(MoeCuda, ChoosesAndWeighsLikeTheCpu) {
   for (const RouterScore score : {RouterScore::kSoftmax, RouterScore::kSigmoid, RouterScore::kSoftmaxOfTopK})
     for (const bool normalize : {false, true})
       for (const auto& [experts, top_k] :
-           {std::pair<int64_t, int64_t>{1, 1}, {4, 2}, {33, 5}, {256, 8}, {64, 64}})
+          {std::pair<int64_t, int64_t>{1, 1}, {4, 2}, {33, 5}, {256, 8}, {64, 64}})
         check_route({.tokens = 17,
-                     .experts = experts,
-                     .top_k = top_k,
-                     .score = score,
-                     .normalize = normalize,
-                     .normalize_floor = 1e-20f,
-                     .scale = 2.5f},
-                    {});
+                        .experts = experts,
+                        .top_k = top_k,
+                        .score = score,
+                        .normalize = normalize,
+                        .normalize_floor = 1e-20f,
+                        .scale = 2.5f},
+            {});
 }
 
 TEST(MoeCuda, LimitsTheChoiceToTheBestGroups) {
   for (const bool top2 : {false, true}) {
     const RouterArgs args{.tokens = 40,
-                          .experts = 64,
-                          .top_k = 6,
-                          .score = RouterScore::kSigmoid,
-                          .normalize = true,
-                          .groups = 8,
-                          .top_groups = 3,
-                          .group_score_top2 = top2};
+        .experts = 64,
+        .top_k = 6,
+        .score = RouterScore::kSigmoid,
+        .normalize = true,
+        .groups = 8,
+        .top_groups = 3,
+        .group_score_top2 = top2};
     check_route(args, {});
     check_route(args, normal_numbers(64, 14));
   }
@@ -94,13 +95,13 @@ TYPED_TEST(CombineCuda, AddsEachTokensChoicesByWeight) {
   const std::vector<float> y = rounded_to<TypeParam>(normal_numbers(kTokens * kCols, 18));
   TypeParam* data = device.upload(numbers_as<TypeParam>(y));
   combine_experts<TypeParam>({.out = device.upload(numbers_as<TypeParam>(out)),
-                              .row_of = device.upload(row_of),
-                              .weights = device.upload(weights),
-                              .tokens = kTokens,
-                              .top_k = kTopK,
-                              .cols = kCols,
-                              .y = data},
-                             device.stream());
+                                 .row_of = device.upload(row_of),
+                                 .weights = device.upload(weights),
+                                 .tokens = kTokens,
+                                 .top_k = kTopK,
+                                 .cols = kCols,
+                                 .y = data},
+      device.stream());
   const auto actual = device.download(data, kTokens * kCols);
   for (size_t i = 0; i < y.size(); ++i) {
     const size_t token = i / kCols, col = i % kCols;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/moe/moe.h"
 
 #include <gtest/gtest.h>
@@ -61,20 +62,20 @@ TEST(Route, TheBiasChoosesButDoesNotWeigh) {
   const std::vector<float> logits = {logit(0.9f), logit(0.5f), logit(0.2f), logit(0.1f)};
   const std::vector<float> bias = {-1.f, 0.f, 0.f, 0.6f};
   const Routed routed = run({.top_k = 2,
-                             .score = RouterScore::kSigmoid,
-                             .normalize = true,
-                             .normalize_floor = 1e-20f,
-                             .scale = 2.5f,
-                             .selection_bias = bias.data()},
-                            logits);
+                                .score = RouterScore::kSigmoid,
+                                .normalize = true,
+                                .normalize_floor = 1e-20f,
+                                .scale = 2.5f,
+                                .selection_bias = bias.data()},
+      logits);
   EXPECT_EQ(routed.ids, (std::vector<int32_t>{3, 1}));
   expect_near(routed.weights, {2.5f * 0.1f / 0.6f, 2.5f * 0.5f / 0.6f});
 }
 
 TEST(Route, OnlyTheBestGroupsTakePart) {
   // Groups {0,1} {2,3} {4,5}: by their best 0.9, 0.8, 0.7; by their two best 1.0, 1.5, 1.3.
-  const std::vector<float> logits = {logit(0.9f), logit(0.1f), logit(0.8f),
-                                     logit(0.7f), logit(0.7f), logit(0.6f)};
+  const std::vector<float> logits = {
+      logit(0.9f), logit(0.1f), logit(0.8f), logit(0.7f), logit(0.7f), logit(0.6f)};
   RouterArgs args{.top_k = 2, .score = RouterScore::kSigmoid, .groups = 3, .top_groups = 1};
   EXPECT_EQ(run(args, logits).ids, (std::vector<int32_t>{0, 1}));
   args.group_score_top2 = true;
@@ -88,12 +89,12 @@ TEST(Route, AMaskedGroupIsOutEvenWhereNegativeBiasesPutTheOthersBelowZero) {
   const std::vector<float> logits = {logit(0.5f), logit(0.4f), logit(0.3f), logit(0.2f)};
   const std::vector<float> bias = {-0.9f, -0.9f, -2.f, -2.f};
   const Routed routed = run({.top_k = 1,
-                             .score = RouterScore::kSigmoid,
-                             .selection_bias = bias.data(),
-                             .groups = 2,
-                             .top_groups = 1,
-                             .group_score_top2 = true},
-                            logits);
+                                .score = RouterScore::kSigmoid,
+                                .selection_bias = bias.data(),
+                                .groups = 2,
+                                .top_groups = 1,
+                                .group_score_top2 = true},
+      logits);
   EXPECT_EQ(routed.ids, (std::vector<int32_t>{0}));
   expect_near(routed.weights, {0.5f});
 }
@@ -137,16 +138,15 @@ TEST(OrderByExpert, IsAStableSort) {
       id = static_cast<int32_t>(random.next_u32() % (kExperts - 1));  // the last gets none
     std::vector<int64_t> expected(count);
     std::iota(expected.begin(), expected.end(), 0);
-    std::stable_sort(expected.begin(), expected.end(), [&](int64_t a, int64_t b) {
-      return ids[static_cast<size_t>(a)] < ids[static_cast<size_t>(b)];
-    });
+    std::stable_sort(expected.begin(), expected.end(),
+        [&](int64_t a, int64_t b) { return ids[static_cast<size_t>(a)] < ids[static_cast<size_t>(b)]; });
     ExpertOrder order;
     order_by_expert(ids, kExperts, order);
     EXPECT_EQ(order.source, expected);
     ASSERT_EQ(order.offsets.size(), static_cast<size_t>(kExperts) + 1);
     for (int32_t expert = 0; expert < kExperts; ++expert)
       EXPECT_EQ(order.offsets[static_cast<size_t>(expert) + 1] - order.offsets[static_cast<size_t>(expert)],
-                std::ranges::count(ids, expert));
+          std::ranges::count(ids, expert));
   }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -89,7 +90,7 @@ void mask_groups(const RouterArgs& args, Scratch& scratch, TopList& best_groups)
 }
 
 void weigh(const RouterArgs& args, std::span<const float> scores, std::span<const int32_t> ids,
-           std::span<float> weights) {
+    std::span<float> weights) {
   for (size_t i = 0; i < ids.size(); ++i) weights[i] = scores[static_cast<size_t>(ids[i])];
   if (args.score == RouterScore::kSoftmaxOfTopK) softmax(weights);
   double sum = args.normalize_floor;
@@ -100,8 +101,8 @@ void weigh(const RouterArgs& args, std::span<const float> scores, std::span<cons
 
 void check(const RouterArgs& args, size_t num_ids, size_t num_weights) {
   const auto expected = static_cast<size_t>(args.tokens * args.top_k);
-  CHEETAH_ASSERT(num_ids == expected && num_weights == expected,
-                 "route: ids and weights are [tokens, top_k]");
+  CHEETAH_ASSERT(
+      num_ids == expected && num_weights == expected, "route: ids and weights are [tokens, top_k]");
   CHEETAH_ASSERT(args.top_k <= args.experts, "route: more choices than experts");
   CHEETAH_ASSERT(args.groups >= 1 && args.experts % args.groups == 0, "route: groups are equal");
 }

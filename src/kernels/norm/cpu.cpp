@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bytes  8*rows*cols (f32 in and out; the weight stays in cache)   flops  about 4*rows*cols
 // bound  memory for large inputs; a decode step's single row stays in L1 and costs a microsecond
 #include "kernels/norm/norm.h"
@@ -73,22 +74,32 @@ float inverse_root(float squares, const NormArgs& args) {
       1.0 / std::sqrt(static_cast<double>(squares) / static_cast<double>(args.cols) + args.eps));
 }
 
-void rms_rows(const NormArgs& args, int64_t begin, int64_t end) {
-  for (int64_t row = begin; row < end; ++row) {
-    const float* x = args.x + row * args.x_stride;
-    const float squares = sum_of<true>(x, args.cols, 0.f);
-    scale_row(args, x, args.y + row * args.y_stride, {.center = 0.f, .inverse = inverse_root(squares, args)});
+// Calls on(x, y) for parts [begin, end) of all parts of all rows.
+template <class On>
+HWY_INLINE void for_each_part(const NormArgs& args, int64_t begin, int64_t end, On&& on) {
+  int64_t row = begin / args.parts, part = begin % args.parts;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t inside = part * args.part_stride;
+    on(args.x + row * args.x_stride + inside, args.y + row * args.y_stride + inside);
+    if (++part < args.parts) continue;
+    part = 0;
+    ++row;
   }
 }
 
+void rms_rows(const NormArgs& args, int64_t begin, int64_t end) {
+  for_each_part(args, begin, end, [&](const float* x, float* y) HWY_ATTR {
+    const float squares = sum_of<true>(x, args.cols, 0.f);
+    scale_row(args, x, y, {.center = 0.f, .inverse = inverse_root(squares, args)});
+  });
+}
+
 void layer_rows(const NormArgs& args, int64_t begin, int64_t end) {
-  for (int64_t row = begin; row < end; ++row) {
-    const float* x = args.x + row * args.x_stride;
+  for_each_part(args, begin, end, [&](const float* x, float* y) HWY_ATTR {
     const float mean = sum_of<false>(x, args.cols, 0.f) / static_cast<float>(args.cols);
     const float squares = sum_of<true>(x, args.cols, mean);
-    scale_row(args, x, args.y + row * args.y_stride,
-              {.center = mean, .inverse = inverse_root(squares, args)});
-  }
+    scale_row(args, x, y, {.center = mean, .inverse = inverse_root(squares, args)});
+  });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -108,14 +119,16 @@ void rms_norm(const NormArgs& args, const CpuContext& context) {
   NormArgs plain = args;
   plain.bias = nullptr;
   const auto rows = HWY_DYNAMIC_DISPATCH(rms_rows);
-  context.pool.parallel_for(args.rows, rows_at_once(context, args.rows, args.cols),
-                            [&](int64_t begin, int64_t end, int) { rows(plain, begin, end); });
+  const int64_t count = args.rows * args.parts;
+  context.pool.parallel_for(count, rows_at_once(context, count, args.cols),
+      [&](int64_t begin, int64_t end, int) { rows(plain, begin, end); });
 }
 
 void layer_norm(const NormArgs& args, const CpuContext& context) {
   const auto rows = HWY_DYNAMIC_DISPATCH(layer_rows);
-  context.pool.parallel_for(args.rows, rows_at_once(context, args.rows, args.cols),
-                            [&](int64_t begin, int64_t end, int) { rows(args, begin, end); });
+  const int64_t count = args.rows * args.parts;
+  context.pool.parallel_for(count, rows_at_once(context, count, args.cols),
+      [&](int64_t begin, int64_t end, int) { rows(args, begin, end); });
 }
 
 }  // namespace cheetah

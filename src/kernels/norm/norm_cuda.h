@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The norms of norm.h on the device. T is float or Bf16; sums are float.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/norm/norm.h"
 
 #include <gtest/gtest.h>
@@ -21,9 +22,8 @@ std::vector<float> normals(int64_t count, uint64_t seed, float mean = 0.f) {
 struct Shape2 {
   int64_t rows, cols, stride;
 };
-const std::vector<Shape2> kShapes = {{0, 8, 8},     {1, 1, 1},        {1, 3, 3},     {2, 15, 15},
-                                     {3, 16, 20},   {5, 17, 17},      {7, 100, 131}, {33, 576, 576},
-                                     {300, 64, 64}, {2, 12289, 12289}};
+const std::vector<Shape2> kShapes = {{0, 8, 8}, {1, 1, 1}, {1, 3, 3}, {2, 15, 15}, {3, 16, 20}, {5, 17, 17},
+    {7, 100, 131}, {33, 576, 576}, {300, 64, 64}, {2, 12289, 12289}};
 
 struct NormCase {
   std::vector<float> x, weight, bias;
@@ -31,16 +31,14 @@ struct NormCase {
 };
 
 NormCase make_case(const Shape2& shape, float mean) {
-  NormCase c{normals(shape.rows * shape.stride + 1, 1, mean),
-             normals(shape.cols, 2, 1.f),
-             normals(shape.cols, 3),
-             {}};
+  NormCase c{normals(shape.rows * shape.stride + 1, 1, mean), normals(shape.cols, 2, 1.f),
+      normals(shape.cols, 3), {}};
   c.args = {.x = c.x.data(),
-            .x_stride = shape.stride,
-            .y_stride = shape.stride + 3,
-            .rows = shape.rows,
-            .cols = shape.cols,
-            .eps = 1e-5f};
+      .x_stride = shape.stride,
+      .y_stride = shape.stride + 3,
+      .rows = shape.rows,
+      .cols = shape.cols,
+      .eps = 1e-5f};
   return c;
 }
 
@@ -98,6 +96,31 @@ TEST(Norm, WorksInPlaceAndARowDoesNotDependOnTheOthers) {
     single.y = alone.data();
     rms_norm(single, CpuContext{one});
     EXPECT_EQ(std::memcmp(alone.data(), x.data() + row * 65, 65 * sizeof(float)), 0) << row;
+  }
+}
+
+TEST(Norm, PartsOfARowAreNormalizedEachByItself) {
+  ThreadPool pool({.num_threads = 2, .pin = false});
+  constexpr int64_t kRows = 5, kParts = 3, kCols = 17, kStride = 70, kStep = 20;
+  for (const auto& [norm, reference] : {std::pair<Norm, Reference>{rms_norm, rms_norm_reference},
+           std::pair<Norm, Reference>{layer_norm, layer_norm_reference}}) {
+    const std::vector<float> x = normals(kRows * kStride, 1), weight = normals(kCols, 2, 1.f);
+    NormArgs part{
+        .x_stride = kStride, .y_stride = kStride, .rows = kRows, .cols = kCols, .weight = weight.data()};
+    std::vector<float> expected = x, actual = x, plain = x;
+    for (int64_t p = 0; p < kParts; ++p) {
+      part.x = part.y = expected.data() + p * kStep;
+      norm(part, CpuContext{pool});
+    }
+    NormArgs all = part;
+    all.parts = kParts;
+    all.part_stride = kStep;
+    all.x = all.y = actual.data();
+    norm(all, CpuContext{pool});
+    EXPECT_EQ(actual, expected);
+    all.x = all.y = plain.data();
+    reference(all);
+    expect_close(actual.data(), plain.data(), std::ssize(plain), 2e-5, 6e-6);
   }
 }
 

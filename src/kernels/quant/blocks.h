@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The block layouts of the GGUF number formats. Packed to one byte: a row may start anywhere in a mapped
 // file.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random blocks of every GGUF format, widened by ggml itself (tests/data/ggml_blocks.json): the two must
 // agree to the bit.
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ std::vector<std::byte> from_hex(const std::string& text) {
 }
 
 TEST(GgmlBlocks, WidenToTheSameBitsAsGgml) {
-  const Json file = read_json_file(std::string(CHEETAH_SOURCE_DIR) + "/tests/data/ggml_blocks.json");
+  const Json file = read_json_file(CHEETAH_SOURCE_DIR "/tests/data/ggml_blocks.json");
   ASSERT_GE(file.size(), 9u);
   for (const auto& [name, entry] : file.items()) {
     const DType dtype = dtype_from_name(name).value();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/quant/quant.h"
 
 #include <gtest/gtest.h>
@@ -5,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -17,15 +19,15 @@
 namespace cheetah {
 namespace {
 
-constexpr DType kReadable[] = {DType::kF32,    DType::kF16,  DType::kBF16, DType::kF64,  DType::kF8E4M3,
-                               DType::kF8E5M2, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                               DType::kQ8_0,   DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kMXFP4};
+constexpr DType kReadable[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kF8E4M3,
+    DType::kF8E5M2, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ4_K,
+    DType::kQ5_K, DType::kQ6_K, DType::kMXFP4};
 
 template <class Block>
 std::vector<float> widened(DType dtype, const Block& block) {
   std::vector<float> out(static_cast<size_t>(traits_of(dtype).block_elements));
-  dequantize_row(dtype, reinterpret_cast<const std::byte*>(&block), out.data(),
-                 traits_of(dtype).block_elements);
+  dequantize_row(
+      dtype, reinterpret_cast<const std::byte*>(&block), out.data(), traits_of(dtype).block_elements);
   return out;
 }
 
@@ -219,15 +221,44 @@ TEST(Quantize, ZerosConstantsAndOneSidedBlocksSurvive) {
 TEST(Quantize, EightBitFloatsAreTheNearestAndEndAtTheLargest) {
   const std::vector<float> x = {0.f, -1.f, 1.0625f, 1.1875f, 0x1p-9f, 447.f, 1e6f, -1e6f};
   EXPECT_EQ(round_trip(DType::kF8E4M3, x),
-            (std::vector<float>{0.f, -1.f, 1.f, 1.25f, 0x1p-9f, 448.f, 448.f, -448.f}));
+      (std::vector<float>{0.f, -1.f, 1.f, 1.25f, 0x1p-9f, 448.f, 448.f, -448.f}));
 }
 
 TEST(Quantize, OnlyWritableTypesAreAccepted) {
   EXPECT_TRUE(can_quantize_to(DType::kQ4_K));
-  EXPECT_FALSE(can_quantize_to(DType::kQ6_K));
-  std::byte row[210];
+  EXPECT_TRUE(can_quantize_to(DType::kQ6_K));
+  EXPECT_FALSE(can_quantize_to(DType::kI32));
+  std::byte row[1024];
   const std::vector<float> x(256);
-  EXPECT_THROW(quantize_row(DType::kQ6_K, x.data(), row, 256), Error);
+  EXPECT_THROW(quantize_row(DType::kI32, x.data(), row, 256), Error);
+}
+
+TEST(Quantize, EachBlockTypeKeepsNormalNumbersWithinItsStep) {
+  const std::vector<float> x = normal_values(4096, 5);
+  // A step of max / levels leaves a twelfth of its square; blocks of 32 reach about 2.2 deviations.
+  const std::pair<DType, double> bounds[] = {{DType::kQ4_1, 0.1}, {DType::kQ5_0, 0.05}, {DType::kQ5_1, 0.05},
+      {DType::kQ4_K, 0.1}, {DType::kQ5_K, 0.05}, {DType::kQ6_K, 0.025}, {DType::kMXFP4, 0.16}};
+  for (const auto& [dtype, bound] : bounds) {
+    EXPECT_LT(relative_rms(x, round_trip(dtype, x)), bound) << name_of(dtype);
+    for (const float back : round_trip(dtype, std::vector<float>(256, 0.f))) EXPECT_EQ(back, 0.f);
+  }
+}
+
+TEST(Quantize, ImportantNumbersErrLess) {
+  const std::vector<float> x = normal_values(256, 6);
+  std::vector<float> importance(256, 0.01f);
+  for (size_t i = 0; i < 256; i += 8) importance[i] = 10.f;
+  std::vector<std::byte> row(256);
+  std::vector<float> back(256);
+  for (const DType dtype : {DType::kQ4_K, DType::kQ5_K, DType::kQ6_K}) {
+    const std::vector<float> plain = round_trip(dtype, x);
+    quantize_row(dtype, x.data(), row.data(), 256, importance.data());
+    dequantize_row(dtype, row.data(), back.data(), 256);
+    double before = 0, after = 0;
+    for (size_t i = 0; i < 256; i += 8)
+      before += std::pow(plain[i] - x[i], 2), after += std::pow(back[i] - x[i], 2);
+    EXPECT_LT(after, before) << name_of(dtype);
+  }
 }
 
 }  // namespace

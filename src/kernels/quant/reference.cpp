@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/quant/reference.h"
 
 #include <cmath>

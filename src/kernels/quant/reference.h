@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Plain loops over each format: the definition dequantize_row is held to.
 #include <cstddef>

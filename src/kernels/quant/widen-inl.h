@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // SIMD widening of plain types to F32, once per instruction set. Included by foreach_target sources only.
 #if defined(CHEETAH_KERNELS_QUANT_WIDEN_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CHEETAH_KERNELS_QUANT_WIDEN_INL_H_
@@ -52,7 +53,7 @@ struct WidenF16 {
     const auto sign = hn::ShiftLeft<16>(hn::And(half, hn::Set(wide, 0x8000u)));
     const auto special =
         hn::IfThenElseZero(hn::Ge(hn::BitCast(d, magnitude), hn::BitCast(d, hn::Set(wide, 0x0F800000u))),
-                           hn::BitCast(d, hn::Set(wide, 0x7F800000u)));
+            hn::BitCast(d, hn::Set(wide, 0x7F800000u)));
     const auto moved = hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 0x1p112f));
     return hn::Or(hn::Or(moved, special), hn::BitCast(d, sign));
 #else

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The run-time choice of the SIMD conversions.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/quant/widen.cpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // SIMD widening of every stored type to F32, once per instruction set. Included by foreach_target sources
 // only. Each format's product fits 24 bits, so at most one rounding (the subtraction of a minimum) happens,
 // here as in the reference: the bits are the same.
@@ -125,7 +126,7 @@ template <class Block>
 HWY_INLINE void scale_sub_block(const Block& block, int s, const uint8_t* levels, float* out) {
   const ScaleAndMin pair = scale_and_min(block.scales, s);
   scale_with_min(levels, f16_to_f32(block.d) * static_cast<float>(pair.scale),
-                 f16_to_f32(block.dmin) * static_cast<float>(pair.min), out + s * 32);
+      f16_to_f32(block.dmin) * static_cast<float>(pair.min), out + s * 32);
 }
 
 HWY_INLINE void widen_block(const BlockQ4_K& block, float* out) {
@@ -165,8 +166,8 @@ HWY_INLINE void widen_block(const BlockQ6_K& block, float* out) {
     add_high_bits<4, 3>(high, levels + 64);
     add_high_bits<6, 3>(high, levels + 96);
     for (int s = 0; s < 8; ++s)
-      scale_centred<16>(levels + s * 16, 32, d * static_cast<float>(block.scales[half * 8 + s]),
-                        out + half * 128 + s * 16);
+      scale_centred<16>(
+          levels + s * 16, 32, d * static_cast<float>(block.scales[half * 8 + s]), out + half * 128 + s * 16);
   }
 }
 

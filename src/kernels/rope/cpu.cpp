@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One token's cosines and sines serve all its heads. They come from a double-precision vector sine, so that
 // they equal the rounded exact values at every position; 8 at a time cost less than the rotation itself.
 #include "kernels/rope/rope.h"
@@ -53,8 +54,8 @@ HWY_INLINE void sin_cos(D d, V x, V& sine, V& cosine) {
 }
 
 template <class D32>
-HWY_INLINE void angles_at(D32 d32, const RopeArgs& args, float position, int64_t i, float* cosines,
-                          float* sines) {
+HWY_INLINE void angles_at(
+    D32 d32, const RopeArgs& args, float position, int64_t i, float* cosines, float* sines) {
   const hn::Rebind<double, D32> d;
   const auto angle = hn::Mul(hn::Set(d32, position), hn::LoadU(d32, args.inv_freq.data() + i));
   auto sine = hn::Zero(d), cosine = hn::Zero(d);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What lies between the projection of queries, keys and values and attention, in one kernel: the norms of
 // queries and keys, their rotation, and the writing of keys and values into the cache.
@@ -17,7 +18,7 @@ struct FinishQkvArgs {
   const float* k_norm = nullptr;
   float eps = 1e-6f;
   float weight_offset = 0.f;
-  RopeTurns turns;  // half 0: no rotation
+  RopeAngles angles;  // half 0: no rotation
 };
 
 // Whether a head fits a warp's registers; else norm, rope and write_kv do the same in three steps.

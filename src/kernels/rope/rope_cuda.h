@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The rotation of rope.h on the device, in place. T is float or Bf16.
 #include <cstdint>
@@ -9,7 +10,7 @@
 namespace cheetah::gpu {
 
 // How far pairs turn. Sequences that outgrew the first frequencies turn by the long ones (longrope).
-struct RopeTurns {
+struct RopeAngles {
   const float* inv_freq = nullptr;       // [half] on the device
   const float* long_inv_freq = nullptr;  // [half], or none
   const int32_t* uses_long = nullptr;  // [tokens] on the device: not zero where the long ones count, or none
@@ -27,7 +28,7 @@ struct RopeArgs {
   int64_t tokens = 0;
   int64_t heads = 0;
   const int32_t* positions = nullptr;  // [tokens] on the device
-  RopeTurns turns;
+  RopeAngles angles;
 };
 template <class T>
 void rope(const RopeArgs<T>& args, Stream& stream);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/rope/rope_cuda.h"
 
 #include <gtest/gtest.h>
@@ -26,24 +27,24 @@ TYPED_TEST(RopeCuda, TurnsLikeTheReferenceAtEveryPosition) {
         std::vector<float> x = rounded_to<TypeParam>(normal_numbers(std::ssize(positions) * stride, 6));
         TypeParam* data = device.upload(numbers_as<TypeParam>(x));
         rope<TypeParam>({.x = data,
-                         .token_stride = stride,
-                         .head_stride = head_dim,
-                         .tokens = std::ssize(positions),
-                         .heads = heads,
-                         .positions = device.upload(positions),
-                         .turns = {.inv_freq = device.upload(inv_freq),
-                                   .half = half,
-                                   .magnitude = 1.2f,
-                                   .layout = layout}},
-                        device.stream());
+                            .token_stride = stride,
+                            .head_stride = head_dim,
+                            .tokens = std::ssize(positions),
+                            .heads = heads,
+                            .positions = device.upload(positions),
+                            .angles = {.inv_freq = device.upload(inv_freq),
+                                .half = half,
+                                .magnitude = 1.2f,
+                                .layout = layout}},
+            device.stream());
         rope_reference({.x = x.data(),
-                        .token_stride = stride,
-                        .head_stride = head_dim,
-                        .heads = heads,
-                        .positions = positions,
-                        .inv_freq = inv_freq,
-                        .magnitude = 1.2f,
-                        .layout = layout});
+            .token_stride = stride,
+            .head_stride = head_dim,
+            .heads = heads,
+            .positions = positions,
+            .inv_freq = inv_freq,
+            .magnitude = 1.2f,
+            .layout = layout});
         const auto actual = device.download(data, std::ssize(x));
         for (size_t i = 0; i < x.size(); ++i)
           ASSERT_NEAR(to_float(actual[i]), x[i], 3e-6 + rounding_of<TypeParam>() * std::abs(x[i])) << i;
@@ -57,32 +58,32 @@ TYPED_TEST(RopeCuda, TurnsLongSequencesByTheirOwnFrequencies) {
   const std::vector<int32_t> positions = {5, 5, 9}, uses_long = {0, 1, 1};
   TypeParam* data = device.upload(numbers_as<TypeParam>(x));
   rope<TypeParam>({.x = data,
-                   .token_stride = 8,
-                   .head_stride = 8,
-                   .tokens = 3,
-                   .heads = 1,
-                   .positions = device.upload(positions),
-                   .turns = {.inv_freq = device.upload(near),
-                             .long_inv_freq = device.upload(far),
-                             .uses_long = device.upload(uses_long),
-                             .half = 4,
-                             .magnitude = 1.f,
-                             .long_magnitude = 1.5f}},
-                  device.stream());
+                      .token_stride = 8,
+                      .head_stride = 8,
+                      .tokens = 3,
+                      .heads = 1,
+                      .positions = device.upload(positions),
+                      .angles = {.inv_freq = device.upload(near),
+                          .long_inv_freq = device.upload(far),
+                          .uses_long = device.upload(uses_long),
+                          .half = 4,
+                          .magnitude = 1.f,
+                          .long_magnitude = 1.5f}},
+      device.stream());
   const auto actual = device.download(data, 24);
   for (size_t row = 0; row < 3; ++row) {
-    std::vector<float> expected(x.begin() + static_cast<ptrdiff_t>(row) * 8,
-                                x.begin() + static_cast<ptrdiff_t>(row) * 8 + 8);
+    std::vector<float> expected(
+        x.begin() + static_cast<ptrdiff_t>(row) * 8, x.begin() + static_cast<ptrdiff_t>(row) * 8 + 8);
     rope_reference({.x = expected.data(),
-                    .token_stride = 8,
-                    .head_stride = 8,
-                    .heads = 1,
-                    .positions = {&positions[row], 1},
-                    .inv_freq = uses_long[row] ? far : near,
-                    .magnitude = uses_long[row] ? 1.5f : 1.f});
+        .token_stride = 8,
+        .head_stride = 8,
+        .heads = 1,
+        .positions = {&positions[row], 1},
+        .inv_freq = uses_long[row] ? far : near,
+        .magnitude = uses_long[row] ? 1.5f : 1.f});
     for (size_t i = 0; i < 8; ++i)
       ASSERT_NEAR(to_float(actual[row * 8 + i]), expected[i],
-                  3e-6 + rounding_of<TypeParam>() * std::abs(expected[i]));
+          3e-6 + rounding_of<TypeParam>() * std::abs(expected[i]));
   }
 }
 

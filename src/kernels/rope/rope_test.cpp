@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/rope/rope.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +22,8 @@ std::vector<float> frequencies(int64_t half, float base = 10000.f) {
 struct RopeShape {
   int64_t tokens, heads, head_dim, half;
 };
-const std::vector<RopeShape> kShapes = {{0, 2, 8, 4},  {1, 1, 2, 1},   {1, 3, 64, 32},   {5, 2, 80, 16},
-                                        {3, 1, 10, 5}, {9, 3, 70, 35}, {130, 4, 128, 64}};
+const std::vector<RopeShape> kShapes = {{0, 2, 8, 4}, {1, 1, 2, 1}, {1, 3, 64, 32}, {5, 2, 80, 16},
+    {3, 1, 10, 5}, {9, 3, 70, 35}, {130, 4, 128, 64}};
 
 void fill(Guarded& values, uint64_t seed) {
   Philox random(seed);
@@ -44,13 +45,13 @@ TEST(Rope, EveryTargetEqualsTheReference) {
         fill(actual, 4);
         fill(expected, 4);
         RopeArgs args{.x = actual.data(),
-                      .token_stride = shape.heads * shape.head_dim,
-                      .head_stride = shape.head_dim,
-                      .heads = shape.heads,
-                      .positions = positions,
-                      .inv_freq = inv_freq,
-                      .magnitude = 1.25f,
-                      .layout = layout};
+            .token_stride = shape.heads * shape.head_dim,
+            .head_stride = shape.head_dim,
+            .heads = shape.heads,
+            .positions = positions,
+            .inv_freq = inv_freq,
+            .magnitude = 1.25f,
+            .layout = layout};
         rope(args, CpuContext{pool});
         args.x = expected.data();
         rope_reference(args);
@@ -69,12 +70,12 @@ TEST(Rope, DimensionsBeyondTheRotaryPartStayUntouched) {
   fill(x, 1);
   fill(before, 1);
   rope({.x = x.data(),
-        .token_stride = 40,
-        .head_stride = 20,
-        .heads = 2,
-        .positions = positions,
-        .inv_freq = inv_freq},
-       CpuContext{pool});
+           .token_stride = 40,
+           .head_stride = 20,
+           .heads = 2,
+           .positions = positions,
+           .inv_freq = inv_freq},
+      CpuContext{pool});
   for (const int64_t head : {0, 1})
     EXPECT_EQ(std::memcmp(x.data() + head * 20 + 10, before.data() + head * 20 + 10, 10 * sizeof(float)), 0);
 }
@@ -89,11 +90,11 @@ TEST(Rope, ATokensAnglesDoNotDependOnTheOthers) {
   fill(together, 6);
   fill(apart, 6);
   RopeArgs args{.x = together.data(),
-                .token_stride = kRow,
-                .head_stride = 46,
-                .heads = 2,
-                .positions = positions,
-                .inv_freq = inv_freq};
+      .token_stride = kRow,
+      .head_stride = 46,
+      .heads = 2,
+      .positions = positions,
+      .inv_freq = inv_freq};
   rope(args, CpuContext{three});
   for (size_t token = 0; token < kTokens; ++token) {
     args.x = apart.data() + static_cast<int64_t>(token) * kRow;
@@ -109,12 +110,12 @@ TEST(Rope, AQuarterTurnIsWhatItShouldBe) {
   const std::vector<int32_t> positions = {1};
   std::vector<float> x = {3.f, 4.f};
   rope({.x = x.data(),
-        .token_stride = 2,
-        .head_stride = 2,
-        .heads = 1,
-        .positions = positions,
-        .inv_freq = inv_freq},
-       CpuContext{pool});
+           .token_stride = 2,
+           .head_stride = 2,
+           .heads = 1,
+           .positions = positions,
+           .inv_freq = inv_freq},
+      CpuContext{pool});
   EXPECT_NEAR(x[0], -4.f, 1e-6f);
   EXPECT_NEAR(x[1], 3.f, 1e-6f);
 }

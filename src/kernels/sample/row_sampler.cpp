@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/sample/row_sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -10,6 +12,19 @@ namespace cheetah {
 namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+// False where a logit is NaN or +infinity, or, unless that is known to be the request's doing, none is finite.
+bool can_choose(std::span<const float> logits, bool forbids_all) {
+  constexpr uint32_t kSign = 0x80000000u, kInfinity = 0x7F800000u;
+  uint32_t wild = 0, finite = 0;  // without branches, so that the loop runs on vectors
+  for (const float logit : logits) {
+    const auto bits = std::bit_cast<uint32_t>(logit);
+    const bool extreme = (bits & kInfinity) == kInfinity;
+    wild |= extreme & (bits != (kSign | kInfinity));
+    finite |= !extreme;
+  }
+  return wild == 0 && (finite != 0 || forbids_all);
+}
 
 bool in_vocab(int32_t id, size_t vocab) { return id >= 0 && static_cast<size_t>(id) < vocab; }
 
@@ -37,17 +52,17 @@ void RowSampler::run(const SampleBatch& batch, ThreadPool& threads) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       const auto from = static_cast<size_t>(batch.rows[i].logits);
       sample_one({.row = batch.rows[i],
-                  .logits = batch.logits.subspan(from * vocab, vocab),
-                  .last_token = batch.last_tokens[from],
-                  .sampled = batch.sampled[i]},
-                 scratch_[static_cast<size_t>(worker)]);
+                     .logits = batch.logits.subspan(from * vocab, vocab),
+                     .last_token = batch.last_tokens[from],
+                     .sampled = batch.sampled[i]},
+          scratch_[static_cast<size_t>(worker)]);
     }
   });
 }
 
 // On a worker, where nothing may be thrown.
 void RowSampler::sample_one(const Job& job, Scratch& scratch) {
-  job.sampled.impossible = job.sampled.failed = false;
+  job.sampled.impossible = job.sampled.failed = job.sampled.not_finite = false;
   job.sampled.token.logprob = 0.f;
   job.sampled.token.top.clear();
   try {
@@ -68,12 +83,13 @@ void RowSampler::choose(const Job& job, Scratch& scratch) {
     logits = scratch.logits;
     job.sampled.impossible = logits[static_cast<size_t>(argmax(logits))] == kNever;
   }
+  job.sampled.not_finite = !can_choose(logits, job.sampled.impossible);
   SamplingParams params = row.sampling;
   params.repetition_penalty = 1.f;  // applied above, with what each of them counts
   params.frequency_penalty = params.presence_penalty = 0.f;
   GeneratedToken& token = job.sampled.token;
   token.id = sample(logits, {}, params, row.uniform, scratch.sample);
-  if (row.top_logprobs >= 0) fill_logprobs(job.logits, token.id, row.top_logprobs, token);
+  if (row.top_logprobs) fill_logprobs(job.logits, token.id, *row.top_logprobs, token);
 }
 
 // Repetition counts prompt and output, frequency and presence the output alone, as OpenAI defines them.
@@ -101,9 +117,9 @@ void RowSampler::penalize(const Job& job, Scratch& scratch) {
   if (params.frequency_penalty == 0.f && params.presence_penalty == 0.f) return;
   const bool last_counts = row.num_generated > 0;
   each_once(row.history.last(static_cast<size_t>(row.num_generated - last_counts)), last_counts,
-            [&](float& logit, float count) {
-              logit -= params.frequency_penalty * count + params.presence_penalty;
-            });
+      [&](float& logit, float count) {
+        logit -= params.frequency_penalty * count + params.presence_penalty;
+      });
 }
 
 void RowSampler::forbid(const SampleRow& row, std::vector<float>& logits) {
@@ -147,8 +163,8 @@ void RowSampler::keep_typical(float temperature, float mass, Scratch& scratch) {
   for (size_t id = 0; id < logits.size(); ++id) {
     const double p = std::isfinite(logits[id]) ? weight(logits[id]) / total : 0;
     if (p > 0)
-      scratch.order.emplace_back(static_cast<float>(std::abs(-std::log(p) - entropy)),
-                                 static_cast<int32_t>(id));
+      scratch.order.emplace_back(
+          static_cast<float>(std::abs(-std::log(p) - entropy)), static_cast<int32_t>(id));
   }
   std::ranges::sort(scratch.order);
   double kept = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // From rows of logits to tokens on the CPU, each row by its own request's rules. What a device does is held
 // to this.
@@ -45,7 +46,7 @@ class RowSampler {
   static void forbid(const SampleRow& row, std::vector<float>& logits);
   static void keep_typical(float temperature, float mass, Scratch& scratch);
 
-  std::vector<Scratch> scratch_;  // one a worker
+  std::vector<Scratch> scratch_;  // one per worker
 };
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/sample/row_sampler.h"
 
 #include <gtest/gtest.h>

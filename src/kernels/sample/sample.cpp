@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/sample/sample.h"
 
 #include <algorithm>
@@ -106,8 +107,8 @@ void sort_best_first(std::vector<Candidate>& candidates) {
 
 // Fills candidates, best first, with at least the tokens that top-p leaves of the whole vocabulary: a nucleus
 // is usually a few tokens, so sort a short head and lengthen it only when it does not suffice.
-void collect_nucleus(std::span<const float> logits, const Weight& weight, double wanted,
-                     std::vector<Candidate>& candidates) {
+void collect_nucleus(
+    std::span<const float> logits, const Weight& weight, double wanted, std::vector<Candidate>& candidates) {
   constexpr size_t kFirstHead = 256, kGrowth = 8;
   for (size_t head = kFirstHead;; head *= kGrowth) {
     collect_best(logits, head, candidates);
@@ -118,7 +119,7 @@ void collect_nucleus(std::span<const float> logits, const Weight& weight, double
 
 // Fills candidates with the tokens the filters leave, best first.
 void keep_allowed(std::span<const float> logits, const SamplingParams& params, float peak,
-                  std::vector<Candidate>& candidates) {
+    std::vector<Candidate>& candidates) {
   const Weight weight(peak, params.temperature);
   double wanted = 0;  // sum of weights that top-p keeps: a share of what top-k left
   if (params.top_k > 0) {
@@ -129,8 +130,7 @@ void keep_allowed(std::span<const float> logits, const SamplingParams& params, f
     wanted = params.top_p * weight.sum(logits);
     if (params.min_p > 0.f) {  // a little low: the exact comparison follows below
       collect_above(logits,
-                    peak + params.temperature * (std::log(params.min_p) - 1e-3f) - 1e-6f * std::abs(peak),
-                    candidates);
+          peak + params.temperature * (std::log(params.min_p) - 1e-3f) - 1e-6f * std::abs(peak), candidates);
       sort_best_first(candidates);
     } else {
       collect_nucleus(logits, weight, wanted, candidates);
@@ -144,7 +144,7 @@ void keep_allowed(std::span<const float> logits, const SamplingParams& params, f
 }  // namespace
 
 int32_t sample(std::span<const float> logits, std::span<const int32_t> history, const SamplingParams& params,
-               double uniform, SampleScratch& scratch) {
+    double uniform, SampleScratch& scratch) {
   CHEETAH_ASSERT(!logits.empty(), "sample: no logits");
   if (penalizes(params) && !history.empty()) {
     scratch.logits.assign(logits.begin(), logits.end());

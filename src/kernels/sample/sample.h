@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // From a row of logits to a token. Pure: the random number is an argument.
 #include <cstdint>
@@ -32,6 +33,6 @@ struct SampleScratch {
 
 // Applies penalties for `history`, then temperature, top-k, top-p, min-p, and picks by uniform in [0, 1).
 int32_t sample(std::span<const float> logits, std::span<const int32_t> history, const SamplingParams& params,
-               double uniform, SampleScratch& scratch);
+    double uniform, SampleScratch& scratch);
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Choosing tokens on a CUDA device, by the rules of row_sampler.h: the same filters, ties to the lower id,
 // and the same place of the uniform number in the same order of tokens. Weights are F32 where the CPU has
@@ -33,7 +34,7 @@ struct SeenToken {  // in the history, each id once
   int32_t id = 0;
   int32_t generated = 0;  // times
 };
-struct BiasedToken {  // equal ids stand together
+struct BiasedToken {  // equal ids are neighbours
   int32_t id = 0;
   float bias = 0.f;
 };
@@ -49,7 +50,7 @@ class SamplePlan {
   std::span<const SeenToken> seen() const { return seen_; }
   std::span<const BiasedToken> biased() const { return biased_; }
   std::span<const int32_t> forbidden() const { return forbidden_; }
-  std::span<const uint32_t> masks() const { return masks_; }  // bit id, whole words a row
+  std::span<const uint32_t> masks() const { return masks_; }  // bit id, whole words per row
   int64_t num_changed() const { return num_changed_; }        // rows of scratch
   bool filters() const { return filters_; }                   // some row does
   bool has_logprobs() const { return has_logprobs_; }

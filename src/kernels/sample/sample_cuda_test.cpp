@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/sample/sample_cuda.h"
 
 #include <gtest/gtest.h>
@@ -28,8 +29,7 @@ class SampleCase {
     plan.assign(rows, vocab_);
     const auto num_rows = std::ssize(rows);
     const auto list = [&](auto values) { return device_.upload(std::vector(values.begin(), values.end())); };
-    const SampleArgs args{
-        .logits = device_logits_,
+    const SampleArgs args{.logits = device_logits_,
         .last_tokens = device_tokens_,
         .last_token_rows = device_token_rows_,
         .vocab = vocab_,
@@ -167,15 +167,14 @@ TEST(SampleCuda, FiltersKeepWhatTheCpuKeeps) {
   for (const float spread : {0.05f, 1.f, 4.f})
     for (const int64_t vocab : {300, 50000, 128256}) {
       SampleCase each(3, vocab, normal_numbers(3 * vocab, 5, spread));
-      for (const SamplingParams& params :
-           {SamplingParams{.temperature = 1.f, .top_k = 50},
-            SamplingParams{.temperature = 0.7f, .top_p = 0.9f},
-            SamplingParams{.temperature = 1.f, .min_p = 0.1f},
-            SamplingParams{.temperature = 2.f, .top_p = 0.99f},
-            SamplingParams{.temperature = 1.f, .top_k = 3000, .top_p = 0.5f},
-            SamplingParams{.temperature = 1.f, .top_k = 100, .top_p = 0.8f, .min_p = 0.02f},
-            SamplingParams{.temperature = 1.f, .top_p = 0.95f, .min_p = 0.05f},
-            SamplingParams{.temperature = 1.f, .min_p = 1.5f}}) {
+      for (const SamplingParams& params : {SamplingParams{.temperature = 1.f, .top_k = 50},
+               SamplingParams{.temperature = 0.7f, .top_p = 0.9f},
+               SamplingParams{.temperature = 1.f, .min_p = 0.1f},
+               SamplingParams{.temperature = 2.f, .top_p = 0.99f},
+               SamplingParams{.temperature = 1.f, .top_k = 3000, .top_p = 0.5f},
+               SamplingParams{.temperature = 1.f, .top_k = 100, .top_p = 0.8f, .min_p = 0.02f},
+               SamplingParams{.temperature = 1.f, .top_p = 0.95f, .min_p = 0.05f},
+               SamplingParams{.temperature = 1.f, .min_p = 1.5f}}) {
         SCOPED_TRACE(testing::Message() << vocab << " " << spread << " k " << params.top_k << " p "
                                         << params.top_p << " min " << params.min_p);
         each.expect_equal(rows_for(3, params, 4));
@@ -216,7 +215,7 @@ TEST(SampleCuda, PenaltiesBiasesAndMasksChangeTheRowAsTheCpuDoes) {
       if (kind & 8) row.allowed_ids = allowed;
       if (kind & 16) row.mask = mask;
       if (kind & 32) row.forbidden_ids = forbidden;
-      row.top_logprobs = kind % 5 == 0 ? 3 : -1;
+      if (kind % 5 == 0) row.top_logprobs = 3;
       rows.push_back(row);
     }
   rows.front().mask = nothing;

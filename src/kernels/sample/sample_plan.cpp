@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 
 #include "kernels/sample/sample_cuda.h"
@@ -25,16 +26,16 @@ void SamplePlan::assign(std::span<const SampleRow> rows, int64_t vocab) {
 void SamplePlan::add(const SampleRow& row, int64_t vocab) {
   const SamplingParams& params = row.sampling;
   SampleEntry entry{.logits = static_cast<int32_t>(row.logits),
-                    .top_k = static_cast<int32_t>(std::clamp<int64_t>(params.top_k, 0, vocab)),
-                    .top_p = params.top_p,
-                    .min_p = params.min_p,
-                    .repetition = params.repetition_penalty,
-                    .frequency = params.frequency_penalty,
-                    .presence = params.presence_penalty,
-                    .uniform = row.uniform,
-                    .last_generated = row.num_generated > 0,
-                    .top_logprobs = std::min(row.top_logprobs, kMostTop)};
+      .top_k = static_cast<int32_t>(std::clamp<int64_t>(params.top_k, 0, vocab)),
+      .top_p = params.top_p,
+      .min_p = params.min_p,
+      .repetition = params.repetition_penalty,
+      .frequency = params.frequency_penalty,
+      .presence = params.presence_penalty,
+      .uniform = row.uniform,
+      .last_generated = row.num_generated > 0};
   if (params.temperature > 0.f && params.top_k != 1) entry.inverse_temperature = 1.f / params.temperature;
+  if (row.top_logprobs) entry.top_logprobs = std::min(*row.top_logprobs, kMostTop);
   if (row.penalizes()) add_history(row, vocab, entry);
   entry.bias_begin = narrow(biased_.size());
   for (const auto& [id, bias] : row.logit_bias)

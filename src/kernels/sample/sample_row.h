@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One token to choose and what came of it: the rules of one request at one position, plain data for the CPU's
 // sampler (row_sampler.h) and for the device's (sample_cuda.h).
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -33,7 +35,7 @@ struct SampleRow {
   std::span<const int32_t> allowed_ids;  // empty: all
   std::span<const uint64_t> mask;        // bit id: allowed; empty: all
   std::span<const int32_t> forbidden_ids;
-  int top_logprobs = -1;  // -1: no logprobs; else the token's own and so many of the best
+  std::optional<int> top_logprobs;  // so many of the best beside the token's own; unset: no logprobs
 
   bool penalizes() const {
     return sampling.repetition_penalty != 1.f || sampling.frequency_penalty != 0.f ||
@@ -50,6 +52,7 @@ struct SampledToken {
   GeneratedToken token;
   bool impossible = false;  // no token is allowed
   bool failed = false;      // out of memory
+  bool not_finite = false;  // the logits have a NaN, +infinity, or nothing but -infinity: there is no token
 };
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/sample/sample.h"
 
 #include <gtest/gtest.h>
@@ -92,8 +93,8 @@ TEST(Sample, ZeroTemperatureAndTopOneAreGreedy) {
     const std::vector<float> logits = random_logits(1000, seed);
     EXPECT_EQ(cheetah::sample(logits, {}, {}, 0.99, scratch), argmax(logits));
     EXPECT_EQ(cheetah::sample(logits, {}, {.temperature = 1.f, .top_k = 1}, 0.99, scratch), argmax(logits));
-    EXPECT_EQ(cheetah::sample(logits, {}, {.temperature = 1.f, .top_p = 1e-9f}, 0.99, scratch),
-              argmax(logits));
+    EXPECT_EQ(
+        cheetah::sample(logits, {}, {.temperature = 1.f, .top_p = 1e-9f}, 0.99, scratch), argmax(logits));
     EXPECT_EQ(cheetah::sample(logits, {}, {.temperature = 1.f, .min_p = 1.f}, 0.99, scratch), argmax(logits));
     EXPECT_EQ(cheetah::sample(logits, {}, {.temperature = 1.f, .min_p = 2.f}, 0.99, scratch), argmax(logits));
   }
@@ -149,7 +150,7 @@ TEST(Sample, FrequenciesFollowTheProbabilities) {
   const std::vector<float> logits = {std::log(1.f), std::log(2.f), std::log(3.f), std::log(4.f)};
   constexpr int kDraws = 40000;
   for (const SamplingParams& params :
-       {SamplingParams{.temperature = 1.f}, {.temperature = 1.f, .top_k = 4}}) {
+      {SamplingParams{.temperature = 1.f}, {.temperature = 1.f, .top_k = 4}}) {
     Philox random(1);
     std::vector<int> counts(4);
     for (int i = 0; i < kDraws; ++i)
@@ -168,7 +169,7 @@ TEST(Sample, IsAFunctionOfItsArguments) {
   cheetah::sample(random_logits(9000, 4), {}, {.temperature = 2.f, .top_k = 50}, 0.3, warm);
   for (double uniform = 0; uniform < 1; uniform += 0.01)
     EXPECT_EQ(cheetah::sample(logits, {}, params, uniform, warm),
-              cheetah::sample(logits, {}, params, uniform, cold));
+        cheetah::sample(logits, {}, params, uniform, cold));
 }
 
 TEST(Sample, PenaltiesLowerWhatWasSaid) {
@@ -185,18 +186,16 @@ TEST(Sample, PenaltiesLowerWhatWasSaid) {
   EXPECT_EQ(greedy({0, 1, 2}, {.presence_penalty = 4.f}), 3);       // all but one
   EXPECT_EQ(greedy({0, 99, -1}, {.repetition_penalty = 1.5f}), 1);  // strangers are ignored
   EXPECT_EQ(cheetah::sample(std::vector<float>{-1.f, -1.4f}, std::vector<int32_t>{0},
-                            {.repetition_penalty = 1.5f}, 0, scratch),
-            1);
+                {.repetition_penalty = 1.5f}, 0, scratch),
+      1);
   EXPECT_EQ(logits[0], 2.f);
 }
 
 TEST(Sample, NeverDrawsTheForbidden) {
   SampleScratch scratch;
   const std::vector<float> logits = {-kInfinity, kNan, 1.f, -kInfinity, 0.5f};
-  for (const SamplingParams& params : {SamplingParams{.temperature = 1.f},
-                                       {.temperature = 1.f, .top_k = 4},
-                                       {.temperature = 5.f, .top_p = 0.999f},
-                                       {.temperature = 1.f, .min_p = 0.01f}})
+  for (const SamplingParams& params : {SamplingParams{.temperature = 1.f}, {.temperature = 1.f, .top_k = 4},
+           {.temperature = 5.f, .top_p = 0.999f}, {.temperature = 1.f, .min_p = 0.01f}})
     for (double uniform = 0; uniform < 1; uniform += 0.05) {
       const int32_t id = cheetah::sample(logits, {}, params, uniform, scratch);
       EXPECT_TRUE(id == 2 || id == 4) << id;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/sample/scan.h"
 
 #include <algorithm>
@@ -70,8 +71,8 @@ double sum_exp_scaled(const float* x, size_t count, float peak, float factor) {
 }
 
 // Appends what lies above `floor` from index `begin` on, until `most` are held; returns where it stopped.
-size_t append_above(const float* x, size_t begin, size_t count, float floor, size_t most,
-                    std::vector<Candidate>& found) {
+size_t append_above(
+    const float* x, size_t begin, size_t count, float floor, size_t most, std::vector<Candidate>& found) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   size_t i = begin;

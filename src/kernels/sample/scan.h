@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Passes over a whole row of logits, vectorised: a vocabulary is large and the kept tokens are few.
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/access.h"
 
 #include <algorithm>
@@ -48,7 +49,7 @@ void judge(GlobalReport& report) {
   if (report.misaligned_lanes > 0) {
     report.verdict =
         format("{} lanes are not aligned to their width: the hardware raises a misaligned address",
-               report.misaligned_lanes);
+            report.misaligned_lanes);
     report.remedy = "align the base, or use a narrower access";
   } else if (report.sectors == report.ideal_sectors) {
     report.verdict = report.broadcast ? "coalesced; lanes share bytes, which are fetched once" : "coalesced";
@@ -129,11 +130,11 @@ std::optional<Cure> best_swizzle(const WarpAccess& access, int64_t row_bytes, in
       const int64_t degree = bank_report(swizzled).degree;
       if (degree < (best ? best->degree : now))
         best = Cure{.kind = Cure::Kind::kSwizzle,
-                    .mask = mask,
-                    .shift = shift,
-                    .row_bytes = row_bytes,
-                    .chunk_bytes = chunk,
-                    .degree = degree};
+            .mask = mask,
+            .shift = shift,
+            .row_bytes = row_bytes,
+            .chunk_bytes = chunk,
+            .degree = degree};
       if (best && best->degree == 1) return best;
     }
   return best;
@@ -145,8 +146,8 @@ int64_t WarpAccess::active_lanes() const {
   return std::ranges::count_if(address, [](const auto& lane) { return lane.has_value(); });
 }
 
-WarpAccess make_access(const LanePattern& index, int64_t offset, int64_t element_bytes, int64_t width,
-                       uint32_t mask) {
+WarpAccess make_access(
+    const LanePattern& index, int64_t offset, int64_t element_bytes, int64_t width, uint32_t mask) {
   WarpAccess access{.address = {}, .width = width};
   for (int64_t lane = 0; lane < kLanes; ++lane) {
     if ((mask >> lane & 1) == 0) continue;
@@ -205,10 +206,10 @@ std::string Cure::words() const {
   const std::string left = degree > 1 ? format(", which leaves {}-way conflicts", degree) : "";
   if (kind == Kind::kPad)
     return format("pad each row of {} bytes by {} ({:.1f} % more memory){}", row_bytes, pad_bytes,
-                  100.0 * static_cast<double>(pad_bytes) / static_cast<double>(row_bytes), left);
+        100.0 * static_cast<double>(pad_bytes) / static_cast<double>(row_bytes), left);
   const std::string row = shift > 0 ? format("(row >> {})", shift) : "row";
-  return format("swizzle: store chunk c of {} bytes at c ^ ({} & {}), for no memory{}", chunk_bytes, row,
-                mask, left);
+  return format(
+      "swizzle: store chunk c of {} bytes at c ^ ({} & {}), for no memory{}", chunk_bytes, row, mask, left);
 }
 
 std::vector<Cure> find_cures(const WarpAccess& access, int64_t row_bytes) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What one warp's load or store costs in global memory (sectors, lines) and in shared memory (banks).
 #include <array>
@@ -15,15 +16,15 @@ inline constexpr int64_t kLanes = 32, kSectorBytes = 32, kLineBytes = 128, kBank
 struct WarpAccess {
   std::array<std::optional<int64_t>, kLanes>
       address;        // in bytes, from 0 up; nullopt: the lane is switched off
-  int64_t width = 4;  // bytes a lane moves: 1, 2, 4, 8, 16 or 32
+  int64_t width = 4;  // bytes per lane moves: 1, 2, 4, 8, 16 or 32
 
   int64_t active_lanes() const;
 };
 
 // address = offset + index(lane) * element_bytes for the lanes of `mask`. Throws Error for a negative address
 // or one past 2^62.
-WarpAccess make_access(const LanePattern& index, int64_t offset, int64_t element_bytes, int64_t width,
-                       uint32_t mask);
+WarpAccess make_access(
+    const LanePattern& index, int64_t offset, int64_t element_bytes, int64_t width, uint32_t mask);
 
 // One 128-byte line and how many bytes of each of its sectors are wanted.
 struct LineUse {
@@ -46,7 +47,7 @@ struct GlobalReport {
 GlobalReport global_report(const WarpAccess& access);
 
 struct BankReport {
-  int64_t phases = 0;                       // 1 for up to 4 bytes a lane, 2 for 8, 4 for 16
+  int64_t phases = 0;                       // 1 for up to 4 bytes per lane, 2 for 8, 4 for 16
   int64_t wavefronts = 0;                   // passes through the banks
   int64_t degree = 0;                       // the worst phase: n-way
   bool broadcast = false;                   // lanes share a word, which costs nothing

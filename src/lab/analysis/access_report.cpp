@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/access_report.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ constexpr size_t kMaxLinesShown = 16;
 int64_t row_of(const AccessQuestion& question) {
   return question.row_bytes > 0 ? question.row_bytes : kLineBytes;
 }
-// Shared memory has no instruction of 32 bytes a lane.
+// Shared memory has no instruction of 32 bytes per lane.
 bool asks_banks(const AccessQuestion& question) { return question.shared && question.access.width <= 16; }
 
 std::string line_picture(const GlobalReport& report) {
@@ -34,10 +35,10 @@ std::string global_text(const AccessQuestion& question) {
   std::string text = format("global memory: {}\n", report.verdict);
   text +=
       format("  {} sectors (ideal {}), {} lines (ideal {}), {} of {} bytes fetched are wanted: {:.3g} %\n",
-             report.sectors, report.ideal_sectors, report.lines, report.ideal_lines, report.wanted_bytes,
-             report.sectors * kSectorBytes, 100 * report.efficiency);
-  text += format("  starts {} bytes into a line and {} into a sector\n", report.start_in_line,
-                 report.start_in_sector);
+          report.sectors, report.ideal_sectors, report.lines, report.ideal_lines, report.wanted_bytes,
+          report.sectors * kSectorBytes, 100 * report.efficiency);
+  text += format(
+      "  starts {} bytes into a line and {} into a sector\n", report.start_in_line, report.start_in_sector);
   if (!report.remedy.empty()) text += format("  try: {}\n", report.remedy);
   return text + line_picture(report);
 }
@@ -54,9 +55,8 @@ std::string shared_text(const AccessQuestion& question) {
   if (report.degree == 0) return text + "no lane is active\n";
   text += report.degree == 1 ? "no bank conflict" : format("{}-way bank conflict", report.degree);
   text += format("{}\n  {} passes for {} phase{} of {} lanes\n",
-                 report.broadcast ? "; equal words are broadcast" : "", report.wavefronts, report.phases,
-                 report.phases == 1 ? "" : "s",
-                 kLanes / std::max<int64_t>(1, question.access.width / kBankBytes));
+      report.broadcast ? "; equal words are broadcast" : "", report.wavefronts, report.phases,
+      report.phases == 1 ? "" : "s", kLanes / std::max<int64_t>(1, question.access.width / kBankBytes));
   for (const Cure& cure : find_cures(question.access, row_of(question)))
     text += format("  try: {}\n", cure.words());
   return text + bank_picture(report);
@@ -66,34 +66,25 @@ Json shared_json(const AccessQuestion& question) {
   const BankReport report = bank_report(question.access);
   Json cures = Json::array();
   for (const Cure& cure : find_cures(question.access, row_of(question))) {
-    Json one = {{"kind", cure.kind == Cure::Kind::kPad ? "pad" : "swizzle"},
-                {"degree", cure.degree},
-                {"words", cure.words()}};
+    Json one = {{"kind", cure.kind == Cure::Kind::kPad ? "pad" : "swizzle"}, {"degree", cure.degree},
+        {"words", cure.words()}};
     if (cure.kind == Cure::Kind::kPad) one["pad_bytes"] = cure.pad_bytes;
     if (cure.kind == Cure::Kind::kSwizzle)
       one.update({{"mask", cure.mask}, {"shift", cure.shift}, {"chunk_bytes", cure.chunk_bytes}});
     cures.push_back(std::move(one));
   }
-  return {{"degree", report.degree},         {"phases", report.phases},
-          {"wavefronts", report.wavefronts}, {"conflicts", report.conflicts()},
-          {"broadcast", report.broadcast},   {"words_of_bank", report.words_of_bank},
-          {"row_bytes", row_of(question)},   {"cures", std::move(cures)}};
+  return {{"degree", report.degree}, {"phases", report.phases}, {"wavefronts", report.wavefronts},
+      {"conflicts", report.conflicts()}, {"broadcast", report.broadcast},
+      {"words_of_bank", report.words_of_bank}, {"row_bytes", row_of(question)}, {"cures", std::move(cures)}};
 }
 
 Json global_json(const AccessQuestion& question) {
   const GlobalReport report = global_report(question.access);
-  return {{"sectors", report.sectors},
-          {"ideal_sectors", report.ideal_sectors},
-          {"lines", report.lines},
-          {"ideal_lines", report.ideal_lines},
-          {"wanted_bytes", report.wanted_bytes},
-          {"efficiency_percent", 100 * report.efficiency},
-          {"split", report.split},
-          {"broadcast", report.broadcast},
-          {"misaligned_lanes", report.misaligned_lanes},
-          {"start_in_line", report.start_in_line},
-          {"verdict", report.verdict},
-          {"remedy", report.remedy}};
+  return {{"sectors", report.sectors}, {"ideal_sectors", report.ideal_sectors}, {"lines", report.lines},
+      {"ideal_lines", report.ideal_lines}, {"wanted_bytes", report.wanted_bytes},
+      {"efficiency_percent", 100 * report.efficiency}, {"split", report.split},
+      {"broadcast", report.broadcast}, {"misaligned_lanes", report.misaligned_lanes},
+      {"start_in_line", report.start_in_line}, {"verdict", report.verdict}, {"remedy", report.remedy}};
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What an access of a warp costs, for people and for programs.
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/access.h"
 
 #include <gtest/gtest.h>
@@ -9,8 +10,8 @@ namespace cheetah::analysis {
 namespace {
 
 WarpAccess strided(int64_t stride, int64_t width = 4, int64_t offset = 0) {
-  return make_access(LanePattern::parse(std::to_string(stride) + " * lane"), offset, width, width,
-                     0xffffffff);
+  return make_access(
+      LanePattern::parse(std::to_string(stride) + " * lane"), offset, width, width, 0xffffffff);
 }
 
 TEST(LanePattern, FollowsTheRulesOfC) {
@@ -24,7 +25,7 @@ TEST(LanePattern, FollowsTheRulesOfC) {
 
 TEST(LanePattern, SaysWhereAFormulaIsWrong) {
   for (const char* formula :
-       {"", "lane +", "lane lane", "(lane", "2 ** lane", "lane < 3", "blockIdx", "lanes", "1.5"})
+      {"", "lane +", "lane lane", "(lane", "2 ** lane", "lane < 3", "blockIdx", "lanes", "1.5"})
     EXPECT_THROW(LanePattern::parse(formula), Error) << formula;
   EXPECT_THROW(LanePattern::parse(std::string(200, '(') + "1"), Error);
   EXPECT_THROW(LanePattern::parse(std::string(5000, ' ')), Error);
@@ -92,8 +93,8 @@ TEST(GlobalAccess, BroadcastAndSwitchedOffLanesAreCounted) {
 }
 
 TEST(Banks, ColumnsOfPaddedRowsHaveTheComputedDegree) {
-  const std::pair<int64_t, int64_t> rows[] = {{32, 32}, {33, 1}, {34, 2}, {36, 4},
-                                              {40, 8},  {1, 1},  {2, 2},  {64, 32}};
+  const std::pair<int64_t, int64_t> rows[] = {
+      {32, 32}, {33, 1}, {34, 2}, {36, 4}, {40, 8}, {1, 1}, {2, 2}, {64, 32}};
   for (const auto& [row, degree] : rows) EXPECT_EQ(bank_report(strided(row)).degree, degree) << row;
 }
 

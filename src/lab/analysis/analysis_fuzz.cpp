@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Any bytes as a disassembly, a counter table, JSON or a formula: an answer or an Error, within limits.
 #include <cstdint>
 #include <string>

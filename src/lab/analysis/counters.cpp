@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/counters.h"
 
 #include <algorithm>
@@ -57,8 +58,8 @@ Counters kernel_from_json(const Json& kernel, const std::string& what) {
   counters.values = numbers_of(object_of(kernel, "counters", what), what + ".counters");
   for (const auto& [name, value] : counters.values)
     if (!is_counter(name))
-      throw Error(format("{}: '{}' is no counter; 'cheetah lab diagnose --counters' lists them", what,
-                         printable(name)));
+      throw Error(format(
+          "{}: '{}' is not a counter; 'cheetah lab diagnose --counters' lists them", what, printable(name)));
   for (const auto& [reason, share] : numbers_of(object_of(kernel, "stalls", what), what + ".stalls"))
     counters.stalls[normal_stall(reason)] += share;
   return counters;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What is known about one kernel, whatever tool told it. Every number may be missing; rules say what they
 // lack.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/counters.h"
 
 #include <gtest/gtest.h>
@@ -40,14 +41,14 @@ TEST(Counters, TheDetailsPageIsMappedByItsLabels) {
   std::string csv =
       "\"ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n";
   const char* rows[][4] = {{"GPU Speed Of Light Throughput", "Memory Throughput", "%", "91.2"},
-                           {"GPU Speed Of Light Throughput", "DRAM Throughput", "%", "91.2"},
-                           {"GPU Speed Of Light Throughput", "Compute (SM) Throughput", "%", "14.0"},
-                           {"GPU Speed Of Light Throughput", "Duration", "ms", "1.25"},
-                           {"GPU Speed Of Light Throughput", "Elapsed Cycles", "cycle", "2,000,000"},
-                           {"GPU Speed Of Light Throughput", "SM Active Cycles", "cycle", "1,900,000"},
-                           {"Memory Workload Analysis", "Memory Throughput", "Tbyte/s", "4.2"},
-                           {"Occupancy", "Achieved Occupancy", "%", "88.5"},
-                           {"Launch Statistics", "Registers Per Thread", "register/thread", "24"}};
+      {"GPU Speed Of Light Throughput", "DRAM Throughput", "%", "91.2"},
+      {"GPU Speed Of Light Throughput", "Compute (SM) Throughput", "%", "14.0"},
+      {"GPU Speed Of Light Throughput", "Duration", "ms", "1.25"},
+      {"GPU Speed Of Light Throughput", "Elapsed Cycles", "cycle", "2,000,000"},
+      {"GPU Speed Of Light Throughput", "SM Active Cycles", "cycle", "1,900,000"},
+      {"Memory Workload Analysis", "Memory Throughput", "Tbyte/s", "4.2"},
+      {"Occupancy", "Achieved Occupancy", "%", "88.5"},
+      {"Launch Statistics", "Registers Per Thread", "register/thread", "24"}};
   for (const auto& [section, metric, unit, value] : rows)
     csv += std::string("\"0\",\"stream\",\"") + section + "\",\"" + metric + "\",\"" + unit + "\",\"" +
            value + "\"\n";
@@ -78,8 +79,8 @@ TEST(Counters, OurJsonIsReadAndItsMistakesAreNamed) {
   EXPECT_FALSE(good[0]["math_pct"]);
   EXPECT_DOUBLE_EQ(*good[0].stall("barrier"), 40);
   for (const char* bad :
-       {"{}", "[]", R"({"kernels":3})", R"({"kernels":[3]})", R"({"kernels":[{"counters":{"dram":1}}]})",
-        R"({"kernels":[{"counters":{"dram_pct":"x"}}]})", R"({"kernels":[{"stalls":[1]}]})"})
+      {"{}", "[]", R"({"kernels":3})", R"({"kernels":[3]})", R"({"kernels":[{"counters":{"dram":1}}]})",
+          R"({"kernels":[{"counters":{"dram_pct":"x"}}]})", R"({"kernels":[{"stalls":[1]}]})"})
     EXPECT_THROW(read(bad), Error) << bad;
 }
 

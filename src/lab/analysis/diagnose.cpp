@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/diagnose.h"
 
 #include <algorithm>
@@ -64,8 +65,8 @@ std::vector<std::string> next_steps(const Diagnosis& diagnosis) {
 }  // namespace
 
 std::string_view name_of(Regime regime) {
-  constexpr std::string_view kNames[] = {"unclear", "host",    "underutilised",   "compute",    "bandwidth",
-                                         "on-chip", "latency", "synchronisation", "divergence", "access"};
+  constexpr std::string_view kNames[] = {"unclear", "host", "underutilised", "compute", "bandwidth",
+      "on-chip", "latency", "synchronisation", "divergence", "access"};
   return kNames[static_cast<size_t>(regime)];
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // From counters to a verdict: which limit a kernel runs into, how we know, what to try in which order, and
 // what should then change. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Did a change do what it was meant to do (O7, and the checks after raising occupancy).
 #include <algorithm>
 #include <cmath>
@@ -45,13 +46,13 @@ std::string verdict_of(const Comparison& c, const Diagnosis& before, const Diagn
   if (c.speedup < 1 - kNoise) return format("{:.2f}x: slower; undo it", c.speedup);
   if (c.speedup <= 1 + kNoise)
     return format("{:.2f}x: no difference that one run can tell{}", c.speedup,
-                  occupancy_was_in_vain(before.counters, after.counters)
-                      ? "; occupancy rose and memory is no busier: undo it"
-                      : "");
+        occupancy_was_in_vain(before.counters, after.counters)
+            ? "; occupancy rose and memory is no busier: undo it"
+            : "");
   const bool primary_gone = !before.primary.empty() && !has(after, before.primary);
   if (primary_gone)
     return format("{:.2f}x: it worked; the limit was {} and is {} now", c.speedup, name_of(before.regime),
-                  name_of(after.regime));
+        name_of(after.regime));
   return format("{:.2f}x: faster, though the limit is still {}", c.speedup, name_of(after.regime));
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <set>
 
 #include "base/format.h"
@@ -55,7 +56,7 @@ std::string joined(const std::vector<std::string>& ids) {
 
 std::string diagnosis_text(const Diagnosis& diagnosis) {
   std::string text = format("{}\n  regime: {}{}\n", diagnosis.counters.name, name_of(diagnosis.regime),
-                            diagnosis.primary.empty() ? "" : format(" ({})", diagnosis.primary));
+      diagnosis.primary.empty() ? "" : format(" ({})", diagnosis.primary));
   for (const Finding& finding : diagnosis.findings) text += finding_text(finding);
   text += unjudged_text(diagnosis.unjudged);
   text += "  next:\n";
@@ -66,19 +67,15 @@ std::string diagnosis_text(const Diagnosis& diagnosis) {
 Json diagnosis_json(const Diagnosis& diagnosis) {
   Json findings = Json::array(), unjudged = Json::array();
   for (const Finding& finding : diagnosis.findings)
-    findings.push_back({{"id", finding.id},
-                        {"title", finding.title},
-                        {"strength", name_of(finding.strength)},
-                        {"evidence", finding.evidence},
-                        {"remedies", finding.remedies},
-                        {"expect", finding.expect}});
+    findings.push_back({{"id", finding.id}, {"title", finding.title}, {"strength", name_of(finding.strength)},
+        {"evidence", finding.evidence}, {"remedies", finding.remedies}, {"expect", finding.expect}});
   for (const Unjudged& rule : diagnosis.unjudged)
     unjudged.push_back(
         {{"id", rule.id}, {"title", rule.title}, {"missing", rule.missing}, {"collect", rule.collect}});
-  return {{"name", diagnosis.counters.name},     {"regime", name_of(diagnosis.regime)},
-          {"primary", diagnosis.primary},        {"counters", diagnosis.counters.values},
-          {"stalls", diagnosis.counters.stalls}, {"findings", std::move(findings)},
-          {"unjudged", std::move(unjudged)},     {"next", diagnosis.next}};
+  return {{"name", diagnosis.counters.name}, {"regime", name_of(diagnosis.regime)},
+      {"primary", diagnosis.primary}, {"counters", diagnosis.counters.values},
+      {"stalls", diagnosis.counters.stalls}, {"findings", std::move(findings)},
+      {"unjudged", std::move(unjudged)}, {"next", diagnosis.next}};
 }
 
 std::string comparison_text(const Comparison& c) {
@@ -90,8 +87,8 @@ std::string comparison_text(const Comparison& c) {
 }
 
 Json comparison_json(const Comparison& c) {
-  return {{"speedup", c.speedup}, {"verdict", c.verdict}, {"cleared", c.cleared},
-          {"stayed", c.stayed},   {"new", c.appeared},    {"moved", c.moved}};
+  return {{"speedup", c.speedup}, {"verdict", c.verdict}, {"cleared", c.cleared}, {"stayed", c.stayed},
+      {"new", c.appeared}, {"moved", c.moved}};
 }
 
 }  // namespace cheetah::analysis

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/diagnose.h"
 
 #include <gtest/gtest.h>
@@ -44,20 +45,12 @@ TEST(Diagnose, OneThreadIsUnderutilisationAndAFullGridClearsIt) {
 }
 
 TEST(Diagnose, StridedLoadsAreWasteAndContiguousOnesAreBoundByBandwidth) {
-  const auto before = diagnosed({{"dram_pct", 25},
-                                 {"load_efficiency_pct", 23},
-                                 {"sectors_per_request", 8},
-                                 {"lane_bytes", 4},
-                                 {"sm_active_pct", 62},
-                                 {"duration_us", 4800}});
+  const auto before = diagnosed({{"dram_pct", 25}, {"load_efficiency_pct", 23}, {"sectors_per_request", 8},
+      {"lane_bytes", 4}, {"sm_active_pct", 62}, {"duration_us", 4800}});
   EXPECT_EQ(before.primary, "M1");
   EXPECT_EQ(before.regime, Regime::kAccess);
-  const auto after = diagnosed({{"dram_pct", 90},
-                                {"load_efficiency_pct", 99},
-                                {"sectors_per_request", 4},
-                                {"lane_bytes", 4},
-                                {"sm_active_pct", 99},
-                                {"duration_us", 1300}});
+  const auto after = diagnosed({{"dram_pct", 90}, {"load_efficiency_pct", 99}, {"sectors_per_request", 4},
+      {"lane_bytes", 4}, {"sm_active_pct", 99}, {"duration_us", 1300}});
   EXPECT_EQ(after.primary, "D4");
   EXPECT_CLEAR(after, "M1");
   EXPECT_NEAR(compare(before, after).speedup, 3.7, 0.1);
@@ -65,7 +58,7 @@ TEST(Diagnose, StridedLoadsAreWasteAndContiguousOnesAreBoundByBandwidth) {
 
 TEST(Diagnose, SectorsAreJudgedByTheWidthOfTheLanes) {
   EXPECT_EQ(diagnosed({{"load_efficiency_pct", 28}, {"sectors_per_request", 31.8}, {"dram_pct", 25}}).primary,
-            "M1");
+      "M1");
   const auto wide = diagnosed(
       {{"load_efficiency_pct", 97}, {"sectors_per_request", 4}, {"lane_bytes", 16}, {"dram_pct", 90}});
   EXPECT_EQ(wide.primary, "D4");
@@ -90,79 +83,57 @@ TEST(Diagnose, ANaiveMatrixProductReadsAgainAndATiledOneIsAtTheSharedPipe) {
 
 TEST(Diagnose, BankConflictsAreFoundAndPaddingClearsThem) {
   const auto before = diagnosed({{"bank_conflicts", 4.8e6}, {"shared_pct", 52}, {"duration_us", 4000}},
-                                {{"short_scoreboard", 38}, {"long_scoreboard", 62}});
+      {{"short_scoreboard", 38}, {"long_scoreboard", 62}});
   EXPECT_FOUND(before, "M4");
   const auto after = diagnosed({{"bank_conflicts", 0}, {"shared_pct", 100}, {"duration_us", 1300}},
-                               {{"short_scoreboard", 0.5}, {"selected", 99.5}});
+      {{"short_scoreboard", 0.5}, {"selected", 99.5}});
   EXPECT_CLEAR(after, "M4");
   EXPECT_NEAR(compare(before, after).speedup, 3, 0.1);
   EXPECT_CLEAR(diagnosed({{"bank_conflicts", 100}, {"shared_wavefronts", 1e6}}), "M4");
 }
 
 TEST(Diagnose, TablesFetchedAgainAskForTheReadOnlyPath) {
-  const auto before = diagnosed({{"load_efficiency_pct", 52},
-                                 {"dram_bytes_per_s", 600e9},
-                                 {"l2_bytes_per_s", 1500e9},
-                                 {"sm_active_pct", 45},
-                                 {"duration_us", 2500}});
+  const auto before = diagnosed({{"load_efficiency_pct", 52}, {"dram_bytes_per_s", 600e9},
+      {"l2_bytes_per_s", 1500e9}, {"sm_active_pct", 45}, {"duration_us", 2500}});
   EXPECT_FOUND(before, "M6");
-  const auto after = diagnosed({{"load_efficiency_pct", 97},
-                                {"dram_bytes_per_s", 200e9},
-                                {"l2_bytes_per_s", 1800e9},
-                                {"sm_active_pct", 93},
-                                {"duration_us", 1000}});
+  const auto after = diagnosed({{"load_efficiency_pct", 97}, {"dram_bytes_per_s", 200e9},
+      {"l2_bytes_per_s", 1800e9}, {"sm_active_pct", 93}, {"duration_us", 1000}});
   EXPECT_CLEAR(after, "M6");
   EXPECT_NEAR(compare(before, after).speedup, 2.5, 0.01);
   // A stream asks L2 for each byte once.
-  EXPECT_CLEAR(diagnosed({{"dram_bytes_per_s", 3e12}, {"l2_bytes_per_s", 3.2e12}, {"sm_active_pct", 60}}),
-               "M6");
+  EXPECT_CLEAR(
+      diagnosed({{"dram_bytes_per_s", 3e12}, {"l2_bytes_per_s", 3.2e12}, {"sm_active_pct", 60}}), "M6");
 }
 
 TEST(Diagnose, SynchronousTilesWasteFirstAndWaitSecond) {
-  const auto before = diagnosed({{"load_efficiency_pct", 23},
-                                 {"sectors_per_request", 6.4},
-                                 {"dram_pct", 25},
-                                 {"sm_active_pct", 62},
-                                 {"duration_us", 18000}});
+  const auto before = diagnosed({{"load_efficiency_pct", 23}, {"sectors_per_request", 6.4}, {"dram_pct", 25},
+      {"sm_active_pct", 62}, {"duration_us", 18000}});
   ASSERT_GE(before.findings.size(), 2u);
   EXPECT_EQ(before.findings[0].id, "M1");
   EXPECT_EQ(before.findings[1].id, "M7");
-  const auto after = diagnosed({{"load_efficiency_pct", 99},
-                                {"sectors_per_request", 4},
-                                {"dram_pct", 90},
-                                {"sm_active_pct", 100},
-                                {"duration_us", 7000}});
+  const auto after = diagnosed({{"load_efficiency_pct", 99}, {"sectors_per_request", 4}, {"dram_pct", 90},
+      {"sm_active_pct", 100}, {"duration_us", 7000}});
   EXPECT_EQ(after.primary, "D4");
   EXPECT_CLEAR(after, "M7");
   EXPECT_NEAR(compare(before, after).speedup, 2.6, 0.05);
 }
 
 TEST(Diagnose, BranchesThatSplitWarpsAreFound) {
-  const auto before = diagnosed({{"warp_efficiency_pct", 50},
-                                 {"predicated_off_pct", 50},
-                                 {"instructions", 600e6},
-                                 {"branch_stall_cycles", 200},
-                                 {"duration_us", 30000}});
+  const auto before = diagnosed({{"warp_efficiency_pct", 50}, {"predicated_off_pct", 50},
+      {"instructions", 600e6}, {"branch_stall_cycles", 200}, {"duration_us", 30000}});
   EXPECT_EQ(before.primary, "D8");
-  const auto after = diagnosed({{"warp_efficiency_pct", 99},
-                                {"predicated_off_pct", 0},
-                                {"instructions", 300e6},
-                                {"branch_stall_cycles", 100},
-                                {"duration_us", 15000}});
+  const auto after = diagnosed({{"warp_efficiency_pct", 99}, {"predicated_off_pct", 0},
+      {"instructions", 300e6}, {"branch_stall_cycles", 100}, {"duration_us", 15000}});
   EXPECT_CLEAR(after, "D8");
   EXPECT_DOUBLE_EQ(compare(before, after).speedup, 2);
 }
 
 TEST(Diagnose, WaitingForMemoryAsksForWarpsAndThenForOverlap) {
   const Values stalls = {{"long_scoreboard", 60}, {"wait", 25}, {"not_selected", 15}};
-  const auto few = diagnosed({{"sm_active_pct", 98},
-                              {"dram_pct", 30},
-                              {"math_pct", 10},
-                              {"occupancy_pct", 25},
-                              {"limit_registers", 2},
-                              {"limit_shared", 8},
-                              {"limit_warps", 8}},
-                             stalls);
+  const auto few =
+      diagnosed({{"sm_active_pct", 98}, {"dram_pct", 30}, {"math_pct", 10}, {"occupancy_pct", 25},
+                    {"limit_registers", 2}, {"limit_shared", 8}, {"limit_warps", 8}},
+          stalls);
   EXPECT_EQ(few.primary, "D5");
   EXPECT_EQ(few.regime, Regime::kLatency);
   EXPECT_NE(few.findings[0].remedies[0].find("registers limit"), std::string::npos)
@@ -181,14 +152,14 @@ TEST(Diagnose, BusyPipesChainsAndIdleHostsHaveTheirOwnVerdicts) {
       diagnosed({{"math_pct", 95}, {"dram_pct", 20}}, {{"math_pipe_throttle", 55}, {"wait", 20}}).primary,
       "D3");
   EXPECT_EQ(diagnosed({{"math_pct", 50}, {"dram_pct", 15}}, {{"wait", 55}, {"long_scoreboard", 20}}).primary,
-            "D11");
+      "D11");
   const auto host =
       diagnosed({{"sm_active_pct", 20}, {"timeline_gap_pct", 70}, {"cpu_busy", 1}, {"occupancy_pct", 30}});
   EXPECT_EQ(host.primary, "D1");
   EXPECT_EQ(host.regime, Regime::kHost);
   EXPECT_EQ(diagnosed({{"dram_pct", 70}, {"math_pct", 20}}, {{"barrier", 60}}).primary, "D6");
-  EXPECT_EQ(diagnosed({{"intensity", 500}, {"ridge", 200}, {"math_pct", 20}, {"dram_pct", 70}}).primary,
-            "D12");
+  EXPECT_EQ(
+      diagnosed({{"intensity", 500}, {"ridge", 200}, {"math_pct", 20}, {"dram_pct", 70}}).primary, "D12");
   EXPECT_EQ(diagnosed({{"copy_overlap_pct", 3}}).primary, "M9");
 }
 
@@ -201,8 +172,8 @@ TEST(Diagnose, SuspectMeasurementsAreToldFirstHand) {
 }
 
 TEST(Diagnose, NotSelectedIsNeverTheTroubleAndPlentyOfWarpsIsANote) {
-  const auto fine = diagnosed({{"dram_pct", 50}, {"math_pct", 50}, {"eligible_warps", 4}},
-                              {{"not_selected", 90}, {"wait", 10}});
+  const auto fine = diagnosed(
+      {{"dram_pct", 50}, {"math_pct", 50}, {"eligible_warps", 4}}, {{"not_selected", 90}, {"wait", 10}});
   EXPECT_EQ(fine.counters.top_stall(), "wait");
   EXPECT_EQ(fine.primary, "");
   EXPECT_EQ(fine.find("D9")->strength, Strength::kNote);
@@ -224,20 +195,20 @@ TEST(Diagnose, ChangesThatDoNotHelpAreToldApart) {
   const auto before = diagnosed({{"dram_pct", 40}, {"occupancy_pct", 30}, {"duration_us", 100}});
   EXPECT_NE(compare(before, diagnosed({{"dram_pct", 40}, {"occupancy_pct", 60}, {"duration_us", 100}}))
                 .verdict.find("undo"),
-            std::string::npos);
+      std::string::npos);
   EXPECT_NE(compare(before, diagnosed({{"duration_us", 130}})).verdict.find("slower"), std::string::npos);
   EXPECT_EQ(compare(before, diagnosed({{"dram_pct", 45}})).speedup, 0);
 }
 
 TEST(Diagnose, AnyNumbersGiveADiagnosis) {
   EXPECT_TRUE(rc::check("numbers", [](const std::vector<std::pair<uint8_t, int>>& numbers,
-                                      const std::vector<std::pair<uint8_t, uint8_t>>& waits) {
+                                       const std::vector<std::pair<uint8_t, uint8_t>>& waits) {
     Counters counters{.name = "k", .values = {}, .stalls = {}};
     const auto& names = counter_names();
     for (const auto& [index, value] : numbers)
       counters.values[std::string(names[index % names.size()].name)] = value;
-    const char* reasons[] = {"long_scoreboard",    "wait",       "barrier", "not_selected",
-                             "math_pipe_throttle", "lg_throttle"};
+    const char* reasons[] = {
+        "long_scoreboard", "wait", "barrier", "not_selected", "math_pipe_throttle", "lg_throttle"};
     for (const auto& [index, share] : waits) counters.stalls[reasons[index % 6]] = share;
     const Diagnosis diagnosis = diagnose(counters);
     if (!diagnosis.primary.empty()) RC_ASSERT(diagnosis.findings.front().id == diagnosis.primary);

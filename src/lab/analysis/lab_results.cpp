@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/lab_results.h"
 
 #include <algorithm>
@@ -15,16 +16,10 @@ struct RoofWord {
   bool is_math;
 };
 // The lab's names for its roofs, and ours.
-constexpr RoofWord kWords[] = {{"DRAM", "dram", false},
-                               {"DRAM read", "dram-read", false},
-                               {"L3", "l3", false},
-                               {"L2", "l2", false},
-                               {"L1", "l1", false},
-                               {"FP32", "fp32", true},
-                               {"BF16 tensor", "bf16", true},
-                               {"FP8 tensor", "fp8", true},
-                               {"core DRAM", "core-dram", false},
-                               {"core FP32", "core-fp32", true}};
+constexpr RoofWord kWords[] = {{"DRAM", "dram", false}, {"DRAM read", "dram-read", false},
+    {"L3", "l3", false}, {"L2", "l2", false}, {"L1", "l1", false}, {"FP32", "fp32", true},
+    {"BF16 tensor", "bf16", true}, {"FP8 tensor", "fp8", true}, {"core DRAM", "core-dram", false},
+    {"core FP32", "core-fp32", true}};
 
 const RoofWord* word_of(std::string_view roof) {
   const auto found = std::ranges::find(kWords, roof, &RoofWord::roof);
@@ -93,9 +88,9 @@ std::string hardware_of(const Json& run, const std::string& what) {
 
 RoofSet roofs_of_domain(const Json& run, const std::string& domain, const std::string& what) {
   RoofSet roofs{.source = format("measured: {} ({})", hardware_of(run, what), domain),
-                .measured = true,
-                .memory = {},
-                .math = {}};
+      .measured = true,
+      .memory = {},
+      .math = {}};
   each_of(JsonFields(run, what), "roofs", [&](const JsonFields& fields) {
     const RoofWord* word = word_of(fields.string_or("roof", ""));
     const double rate = fields.number_or("rate", 0);
@@ -140,16 +135,16 @@ RoofSet roofs_of_run(const Json& run, const std::string& domain, const std::stri
   return roofs;
 }
 
-std::vector<RooflinePoint> points_of_run(const Json& run, const std::string& domain,
-                                         const std::string& what) {
+std::vector<RooflinePoint> points_of_run(
+    const Json& run, const std::string& domain, const std::string& what) {
   std::vector<RooflinePoint> points;
   for (const Timed& timed : timed_variants(run, what))
     if (timed.flops > 0 && timed.domain == domain)
       points.push_back({.name = timed.name(),
-                        .dtype = timed.dtype(),
-                        .flops = timed.flops,
-                        .traffic = {{timed.level(), timed.bytes}},
-                        .seconds = timed.seconds});
+          .dtype = timed.dtype(),
+          .flops = timed.flops,
+          .traffic = {{timed.level(), timed.bytes}},
+          .seconds = timed.seconds});
   return points;
 }
 

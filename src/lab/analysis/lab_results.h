@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What the lab's own JSON (cheetah lab run --json) tells the calculators: roofs, points under them, counters.
 #include <string>

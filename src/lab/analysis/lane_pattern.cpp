@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/lane_pattern.h"
 
 #include <cctype>

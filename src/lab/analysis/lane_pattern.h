@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // An index written as a formula of the lane: "lane * 33", "(lane % 8) * 32 + lane / 8".
 #include <cstdint>

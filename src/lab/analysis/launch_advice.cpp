@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/launch_advice.h"
 
 #include <algorithm>
@@ -17,20 +18,20 @@ void advise_on_lanes(const Launch& launch, std::vector<Advice>& advice) {
     return;
   }
   const int64_t whole = (threads + kWarpLanes - 1) / kWarpLanes * kWarpLanes;
-  advice.push_back({Level::kBad,
-                    format("{} threads leave {} lanes of the last warp unused", threads, whole - threads),
-                    format("{} threads cost the same", whole)});
+  advice.push_back(
+      {Level::kBad, format("{} threads leave {} lanes of the last warp unused", threads, whole - threads),
+          format("{} threads cost the same", whole)});
 }
 
 void advise_on_limits(const Launch& launch, std::vector<Advice>& advice) {
   if (launch.grid_x > kMaxGridX)
     advice.push_back({Level::kBad, format("grid.x {} passes the limit of {}", launch.grid_x, kMaxGridX),
-                      "more elements a thread, or a grid-stride loop"});
+        "more elements a thread, or a grid-stride loop"});
   for (const int64_t dimension : {launch.grid_y, launch.grid_z})
     if (dimension > kMaxGridYZ)
-      advice.push_back({Level::kBad,
-                        format("grid.y or grid.z {} passes the limit of {}", dimension, kMaxGridYZ),
-                        "put the long dimension in x"});
+      advice.push_back(
+          {Level::kBad, format("grid.y or grid.z {} passes the limit of {}", dimension, kMaxGridYZ),
+              "put the long dimension in x"});
 }
 
 void advise_on_coverage(const Launch& launch, std::vector<Advice>& advice) {
@@ -40,14 +41,13 @@ void advise_on_coverage(const Launch& launch, std::vector<Advice>& advice) {
   const double wanted = static_cast<double>(launch.elements);
   if (covered < wanted)
     advice.push_back({Level::kBad, format("the grid covers {:.0f} of {} elements", covered, launch.elements),
-                      "grid = ceil(elements / (threads x elements a thread)), or a grid-stride loop"});
+        "grid = ceil(elements / (threads x elements a thread)), or a grid-stride loop"});
   else
     advice.push_back({Level::kGood,
-                      format("the grid covers all {} elements{}", launch.elements,
-                             covered > wanted ? format(" and {:.0f} more: the kernel must check its index",
-                                                       covered - wanted)
-                                              : ""),
-                      ""});
+        format("the grid covers all {} elements{}", launch.elements,
+            covered > wanted ? format(" and {:.0f} more: the kernel must check its index", covered - wanted)
+                             : ""),
+        ""});
 }
 
 void advise_on_waves(LaunchReport& report) {
@@ -59,23 +59,21 @@ void advise_on_waves(LaunchReport& report) {
   const double whole = std::ceil(report.waves);
   if (launch.blocks() < launch.num_sms) {
     report.tail_idle_share = 1 - blocks / static_cast<double>(launch.num_sms);
-    report.advice.push_back(
-        {Level::kBad,
-         format("{} blocks for {} SMs: {:.0f} % of the SMs have nothing to do", launch.blocks(),
-                launch.num_sms, 100 * report.tail_idle_share),
-         "smaller blocks or tiles, split-K, a larger batch, or another kernel beside it"});
+    report.advice.push_back({Level::kBad,
+        format("{} blocks for {} SMs: {:.0f} % of the SMs have nothing to do", launch.blocks(),
+            launch.num_sms, 100 * report.tail_idle_share),
+        "smaller blocks or tiles, split-K, a larger batch, or another kernel beside it"});
     return;
   }
   // Below one wave every block has its place at once: some SMs only hold fewer of them.
   report.tail_idle_share = report.waves <= 1 ? 0 : 1 - report.waves / whole;
   const bool bad = report.tail_idle_share > 0.2;
-  report.advice.push_back(
-      {bad ? Level::kNote : Level::kGood,
-       format("{:.2f} waves of {} blocks; the last one leaves {:.0f} % of the SM time idle", report.waves,
-              slots, 100 * report.tail_idle_share),
-       bad ? format("a grid of {} blocks (whole waves), a persistent kernel, or smaller blocks",
-                    static_cast<int64_t>(std::max(1.0, std::floor(report.waves))) * slots)
-           : ""});
+  report.advice.push_back({bad ? Level::kNote : Level::kGood,
+      format("{:.2f} waves of {} blocks; the last one leaves {:.0f} % of the SM time idle", report.waves,
+          slots, 100 * report.tail_idle_share),
+      bad ? format("a grid of {} blocks (whole waves), a persistent kernel, or smaller blocks",
+                static_cast<int64_t>(std::max(1.0, std::floor(report.waves))) * slots)
+          : ""});
 }
 
 void advise_on_bounds(const SmLimits& sm, const Launch& launch, std::vector<Advice>& advice) {
@@ -83,27 +81,26 @@ void advise_on_bounds(const SmLimits& sm, const Launch& launch, std::vector<Advi
   const int64_t threads = *launch.bounds_threads, blocks = launch.bounds_blocks.value_or(1);
   const auto cap = launch_bounds_cap(sm, threads, blocks);
   if (!cap) {
-    advice.push_back(
-        {Level::kBad,
-         format("__launch_bounds__({}, {}) asks for {} threads or {} blocks on an SM that holds {} and {}: "
-                "ptxas ignores the second value",
-                threads, blocks, threads * blocks, blocks, sm.max_threads(), sm.max_blocks),
-         format("at most {} blocks",
-                std::min(sm.max_blocks, sm.max_threads() / std::max<int64_t>(1, threads)))});
+    advice.push_back({Level::kBad,
+        format("__launch_bounds__({}, {}) asks for {} threads or {} blocks on an SM that holds {} and {}: "
+               "ptxas ignores the second value",
+            threads, blocks, threads * blocks, blocks, sm.max_threads(), sm.max_blocks),
+        format(
+            "at most {} blocks", std::min(sm.max_blocks, sm.max_threads() / std::max<int64_t>(1, threads)))});
     return;
   }
   const bool tight = launch.kernel.registers > *cap;
   advice.push_back({tight ? Level::kNote : Level::kGood,
-                    format("__launch_bounds__({}, {}) leaves {} registers a thread{}", threads, blocks, *cap,
-                           tight ? format("; the kernel takes {} now, so ptxas would spill or recompute",
-                                          launch.kernel.registers)
-                                 : ""),
-                    tight ? "check the spill lines of ptxas -v, and time both" : ""});
+      format("__launch_bounds__({}, {}) leaves {} registers a thread{}", threads, blocks, *cap,
+          tight ? format(
+                      "; the kernel takes {} now, so ptxas would spill or recompute", launch.kernel.registers)
+                : ""),
+      tight ? "check the spill lines of ptxas -v, and time both" : ""});
   if (launch.kernel.threads > threads)
     advice.push_back({Level::kBad,
-                      format("a block of {} threads passes __launch_bounds__({}): the launch fails",
-                             launch.kernel.threads, threads),
-                      "raise the bound"});
+        format("a block of {} threads passes __launch_bounds__({}): the launch fails", launch.kernel.threads,
+            threads),
+        "raise the bound"});
 }
 
 void advise_on_occupancy(const LaunchReport& report, std::vector<Advice>& advice) {
@@ -111,9 +108,8 @@ void advise_on_occupancy(const LaunchReport& report, std::vector<Advice>& advice
   if (now.blocks == 0)
     advice.push_back({Level::kBad, now.impossible, "it cannot be launched as it is"});
   else if (now.share < 0.25)
-    advice.push_back(
-        {Level::kNote, format("{:.3g} % occupancy", 100 * now.share),
-         "enough for matrix kernels that copy asynchronously; others hide latency better from 50 % on"});
+    advice.push_back({Level::kNote, format("{:.3g} % occupancy", 100 * now.share),
+        "enough for matrix kernels that copy asynchronously; others hide latency better from 50 % on"});
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What is wrong with a launch before it runs: lanes, coverage, waves, limits, launch bounds.
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/occupancy.h"
 
 #include <algorithm>
@@ -33,19 +34,18 @@ std::string why_impossible(const SmLimits& sm, const KernelResources& kernel, in
   if (kernel.registers > kMaxRegistersPerThread)
     return format("{} registers a thread; the most is {}", kernel.registers, kMaxRegistersPerThread);
   if (kernel.shared_bytes > sm.shared_bytes_per_block)
-    return format("{} bytes of shared memory a block; the most is {}", kernel.shared_bytes,
-                  sm.shared_bytes_per_block);
+    return format(
+        "{} bytes of shared memory a block; the most is {}", kernel.shared_bytes, sm.shared_bytes_per_block);
   if (registers_per_warp(kernel.registers) * rounded_up(warps, kSubPartitions) > kRegistersPerSm)
     return format("{} threads of {} registers need more than the {} of an SM", kernel.threads,
-                  kernel.registers, kRegistersPerSm);
+        kernel.registers, kRegistersPerSm);
   return "";
 }
 
 void find_limiters(Occupancy& result) {
   const std::pair<Limiter, int64_t> limits[] = {{Limiter::kRegisters, result.blocks_by_registers},
-                                                {Limiter::kSharedMemory, result.blocks_by_shared},
-                                                {Limiter::kWarps, result.blocks_by_warps},
-                                                {Limiter::kBlockSlots, result.blocks_by_slots}};
+      {Limiter::kSharedMemory, result.blocks_by_shared}, {Limiter::kWarps, result.blocks_by_warps},
+      {Limiter::kBlockSlots, result.blocks_by_slots}};
   result.blocks = std::ranges::min(limits, {}, &std::pair<Limiter, int64_t>::second).second;
   for (const auto& [limiter, blocks] : limits)
     if (blocks == result.blocks) result.limiters.push_back(limiter);
@@ -53,7 +53,7 @@ void find_limiters(Occupancy& result) {
 
 // The first of these values of `field` with which more warps fit than now.
 std::optional<Step> first_better(const SmLimits& sm, KernelResources kernel, int64_t KernelResources::*field,
-                                 int64_t from, int64_t to, int64_t by) {
+    int64_t from, int64_t to, int64_t by) {
   const Occupancy now = occupancy(sm, kernel);
   for (int64_t value = from; by > 0 ? value <= to : value >= to; value += by) {
     kernel.*field = value;
@@ -64,8 +64,8 @@ std::optional<Step> first_better(const SmLimits& sm, KernelResources kernel, int
 }
 
 // The values from `from` down to 0 where the number of blocks changes.
-std::vector<Step> steps_down(const SmLimits& sm, KernelResources kernel, int64_t KernelResources::*field,
-                             int64_t from, int64_t by) {
+std::vector<Step> steps_down(
+    const SmLimits& sm, KernelResources kernel, int64_t KernelResources::*field, int64_t from, int64_t by) {
   std::vector<Step> steps;
   for (int64_t value = from; value >= 0; value -= by) {
     kernel.*field = value;
@@ -118,7 +118,7 @@ Occupancy occupancy(const SmLimits& sm, const KernelResources& kernel) {
 
 std::optional<Step> next_larger_block(const SmLimits& sm, const KernelResources& kernel) {
   return first_better(sm, kernel, &KernelResources::threads,
-                      kernel.threads / kWarpLanes * kWarpLanes + kWarpLanes, kMaxThreadsPerBlock, kWarpLanes);
+      kernel.threads / kWarpLanes * kWarpLanes + kWarpLanes, kMaxThreadsPerBlock, kWarpLanes);
 }
 
 std::optional<Step> next_smaller_block(const SmLimits& sm, const KernelResources& kernel) {
@@ -128,13 +128,13 @@ std::optional<Step> next_smaller_block(const SmLimits& sm, const KernelResources
 
 std::optional<Step> fewer_registers(const SmLimits& sm, const KernelResources& kernel) {
   return first_better(sm, kernel, &KernelResources::registers,
-                      std::min(kernel.registers - 1, kMaxRegistersPerThread), 16, -1);
+      std::min(kernel.registers - 1, kMaxRegistersPerThread), 16, -1);
 }
 
 std::optional<Step> less_shared_memory(const SmLimits& sm, const KernelResources& kernel) {
   const int64_t most = std::min(kernel.shared_bytes, sm.shared_bytes_per_block);
-  return first_better(sm, kernel, &KernelResources::shared_bytes, (most - 1) / kSharedUnit * kSharedUnit, 0,
-                      -kSharedUnit);
+  return first_better(
+      sm, kernel, &KernelResources::shared_bytes, (most - 1) / kSharedUnit * kSharedUnit, 0, -kSharedUnit);
 }
 
 std::vector<Step> block_size_sweep(const SmLimits& sm, const KernelResources& kernel) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // How many blocks of a kernel one SM can hold, what limits them, and what would change that.
 #include <optional>

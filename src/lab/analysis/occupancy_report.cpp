@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/occupancy_report.h"
 
 #include "base/format.h"
@@ -26,11 +27,11 @@ std::string headline(const SmLimits& sm, const LaunchReport& report) {
   const Occupancy& now = report.occupancy;
   std::string text =
       format("compute capability {}.{} (such as {}): {} threads, {} registers, {} of shared memory\n",
-             sm.major, sm.minor, sm.example, kernel.threads, kernel.registers,
-             human_bytes(static_cast<double>(kernel.shared_bytes)));
+          sm.major, sm.minor, sm.example, kernel.threads, kernel.registers,
+          human_bytes(static_cast<double>(kernel.shared_bytes)));
   if (now.blocks == 0) return text + format("cannot be launched: {}\n", now.impossible);
   text += format("{} blocks, {} of {} warps on an SM: {} occupancy, limited by {}\n", now.blocks, now.warps,
-                 sm.max_warps, percent(now.share), names_of(now.limiters));
+      sm.max_warps, percent(now.share), names_of(now.limiters));
   if (now.lane_share < 1) text += format("{} of the lanes have a thread\n", percent(now.lane_share));
   Table table({"resource", "blocks it allows"});
   const auto row = [&](const char* name, int64_t blocks) {
@@ -68,7 +69,7 @@ std::string plot(const SmLimits& sm, const LaunchReport& report) {
     const bool present = threads == (report.launch.kernel.threads + 31) / 32 * 32;
     if (threads % 64 != 0 && threads != 32 && !present) continue;
     text += format("{}{:>5} {} {:>7}  {}\n", present ? ">" : " ", threads, bar(step.occupancy.share),
-                   percent(step.occupancy.share), names_of(step.occupancy.limiters));
+        percent(step.occupancy.share), names_of(step.occupancy.limiters));
   }
   return text;
 }
@@ -77,7 +78,7 @@ std::string steps_text(const char* title, const std::vector<Step>& steps, int64_
   std::string text = format("\n{}\n", title);
   for (const Step& step : steps)
     text += format("  {:>7} {} {:>7}\n", format("<={}", step.kernel.*field), bar(step.occupancy.share),
-                   percent(step.occupancy.share));
+        percent(step.occupancy.share));
   return text;
 }
 
@@ -86,7 +87,7 @@ std::string advice_text(const LaunchReport& report) {
   for (const Advice& advice : report.advice) {
     constexpr const char* kMarks[] = {"good", "note", "bad "};
     text += format("  {} {}{}\n", kMarks[static_cast<size_t>(advice.level)], advice.what,
-                   advice.remedy.empty() ? "" : format(": {}", advice.remedy));
+        advice.remedy.empty() ? "" : format(": {}", advice.remedy));
   }
   return text;
 }
@@ -94,8 +95,8 @@ std::string advice_text(const LaunchReport& report) {
 Json occupancy_fields(const Occupancy& now) {
   Json limiters = Json::array();
   for (const Limiter limiter : now.limiters) limiters.push_back(name_of(limiter));
-  return {{"blocks", now.blocks}, {"warps", now.warps},           {"percent", 100 * now.share},
-          {"limiters", limiters}, {"impossible", now.impossible}, {"lanes_percent", 100 * now.lane_share}};
+  return {{"blocks", now.blocks}, {"warps", now.warps}, {"percent", 100 * now.share}, {"limiters", limiters},
+      {"impossible", now.impossible}, {"lanes_percent", 100 * now.lane_share}};
 }
 
 Json kernel_fields(const KernelResources& kernel) {
@@ -121,7 +122,7 @@ std::string occupancy_text(const SmLimits& sm, const LaunchReport& report) {
   text += steps_text("occupancy by registers", register_steps(sm, kernel), &KernelResources::registers);
   if (kernel.shared_bytes > 0)
     text += steps_text("occupancy by bytes of shared memory, as far as they limit",
-                       shared_memory_steps(sm, kernel), &KernelResources::shared_bytes);
+        shared_memory_steps(sm, kernel), &KernelResources::shared_bytes);
   text += advice_text(report);
   return text +
          "\nA means, not an end: from 50 to 70 % on more warps seldom help, and low occupancy with "
@@ -138,15 +139,14 @@ Json occupancy_json(const SmLimits& sm, const LaunchReport& report) {
         {{"level", kLevels[static_cast<size_t>(one.level)]}, {"what", one.what}, {"remedy", one.remedy}});
   }
   for (const auto& step : {next_larger_block(sm, kernel), next_smaller_block(sm, kernel),
-                           fewer_registers(sm, kernel), less_shared_memory(sm, kernel)})
+           fewer_registers(sm, kernel), less_shared_memory(sm, kernel)})
     if (step) helps.push_back(steps_json({*step})[0]);
-  Json result = {{"compute_capability", format("{}.{}", sm.major, sm.minor)},
-                 {"kernel", kernel_fields(kernel)}};
+  Json result = {
+      {"compute_capability", format("{}.{}", sm.major, sm.minor)}, {"kernel", kernel_fields(kernel)}};
   result["occupancy"] = occupancy_fields(report.occupancy);
   result["allowed_by"] = {{"registers", report.occupancy.blocks_by_registers},
-                          {"shared_memory", report.occupancy.blocks_by_shared},
-                          {"warps", report.occupancy.blocks_by_warps},
-                          {"block_slots", report.occupancy.blocks_by_slots}};
+      {"shared_memory", report.occupancy.blocks_by_shared}, {"warps", report.occupancy.blocks_by_warps},
+      {"block_slots", report.occupancy.blocks_by_slots}};
   result["helps"] = std::move(helps);
   result["by_block_size"] = steps_json(block_size_sweep(sm, kernel));
   result["by_registers"] = steps_json(register_steps(sm, kernel));

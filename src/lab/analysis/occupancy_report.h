@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The occupancy calculator's answer, for people and for programs.
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/occupancy.h"
 
 #include <gtest/gtest.h>
@@ -119,8 +120,7 @@ TEST(LaunchAdvice, MistakesAreNamed) {
   EXPECT_EQ(find(report, "lanes")->level, Advice::Level::kBad);
   EXPECT_EQ(find(report, "covers 330 of 1000")->level, Advice::Level::kBad);
   EXPECT_EQ(find(report, "10 blocks for 132 SMs")->level, Advice::Level::kBad);
-  report = advise(
-      hopper,
+  report = advise(hopper,
       {.kernel = {256, 32, 0}, .grid_x = 1, .grid_y = 70000, .bounds_threads = 256, .bounds_blocks = 16});
   EXPECT_EQ(find(report, "65535")->level, Advice::Level::kBad);
   EXPECT_EQ(find(report, "ignores")->level, Advice::Level::kBad);

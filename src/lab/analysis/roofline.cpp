@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/roofline.h"
 
 #include <algorithm>
@@ -16,8 +17,8 @@ struct Bits {
   std::string_view dtype;
   int bits;
 };
-constexpr Bits kBits[] = {{"fp64", 64}, {"fp32", 32}, {"tf32", 32}, {"bf16", 16},
-                          {"fp16", 16}, {"fp8", 8},   {"int8", 8},  {"fp4", 4}};
+constexpr Bits kBits[] = {{"fp64", 64}, {"fp32", 32}, {"tf32", 32}, {"bf16", 16}, {"fp16", 16}, {"fp8", 8},
+    {"int8", 8}, {"fp4", 4}};
 
 // The lowest roof over the point: a level of memory or the math of its type.
 struct Lowest {
@@ -26,8 +27,8 @@ struct Lowest {
   double intensity = 0;
 };
 
-Lowest lowest_roof(const RoofSet& roofs, const RooflinePoint& point, const std::string& dtype,
-                   double byte_scale) {
+Lowest lowest_roof(
+    const RoofSet& roofs, const RooflinePoint& point, const std::string& dtype, double byte_scale) {
   Lowest lowest;
   const auto offer = [&](double flops, const std::string& limit, double intensity) {
     if (lowest.flops_per_s == 0 || flops < lowest.flops_per_s) lowest = {flops, limit, intensity};
@@ -72,10 +73,10 @@ void read_changes(const RoofSet& roofs, PointReading& reading) {
     const double scale = static_cast<double>(*bits) / *now_bits;
     const Lowest then = lowest_roof(roofs, reading.point, math.dtype, scale);
     reading.changes.push_back({.dtype = math.dtype,
-                               .intensity = then.intensity,
-                               .attainable = then.flops_per_s,
-                               .bound_speedup = then.flops_per_s / reading.attainable,
-                               .limit = then.limit});
+        .intensity = then.intensity,
+        .attainable = then.flops_per_s,
+        .bound_speedup = then.flops_per_s / reading.attainable,
+        .limit = then.limit});
   }
 }
 
@@ -166,17 +167,15 @@ RoofSet data_sheet(std::string_view card) {
     double dram, fp32, bf16, fp8;
   };
   constexpr Sheet kSheets[] = {{"h200", 4.8e12, 67e12, 989e12, 1979e12},
-                               {"h100", 3.35e12, 67e12, 989e12, 1979e12},
-                               {"b200", 8e12, 80e12, 2250e12, 4500e12},
-                               {"a100", 2.039e12, 19.5e12, 312e12, 0},
-                               {"l40s", 0.864e12, 91.6e12, 362e12, 733e12}};
+      {"h100", 3.35e12, 67e12, 989e12, 1979e12}, {"b200", 8e12, 80e12, 2250e12, 4500e12},
+      {"a100", 2.039e12, 19.5e12, 312e12, 0}, {"l40s", 0.864e12, 91.6e12, 362e12, 733e12}};
   std::string names;
   for (const Sheet& sheet : kSheets) {
     names += format("{}{}", names.empty() ? "" : ", ", sheet.name);
     if (sheet.name != card) continue;
-    RoofSet roofs{.source = format("data sheet of {}: nobody measured these", card),
-                  .memory = {{"dram", sheet.dram}},
-                  .math = {{"fp32", sheet.fp32}, {"bf16", sheet.bf16}}};
+    RoofSet roofs{.source = format("data sheet of {}: these were not measured", card),
+        .memory = {{"dram", sheet.dram}},
+        .math = {{"fp32", sheet.fp32}, {"bf16", sheet.bf16}}};
     if (sheet.fp8 > 0) roofs.math.push_back({"fp8", sheet.fp8});
     return roofs;
   }

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// The roofline with several levels of memory and several number types: where a kernel stands under the roofs,
+// The roofline with several levels of memory and several number types: where a kernel is under the roofs,
 // how far it can rise, and what another precision would change. Pure.
 #include <optional>
 #include <string>

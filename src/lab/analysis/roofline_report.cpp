@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
 
@@ -81,13 +82,13 @@ std::string plot(const RoofSet& roofs, const std::vector<PointReading>& points) 
       if (x * roofs.memory.back().bytes_per_s >= math.flops_per_s) canvas.put(x, math.flops_per_s, '-');
   }
   for (size_t i = 0; i < std::min(points.size(), kMaxMarks); ++i)
-    canvas.put(place_of(points[i]), points[i].achieved > 0 ? points[i].achieved : points[i].attainable,
-               mark_of(i));
+    canvas.put(
+        place_of(points[i]), points[i].achieved > 0 ? points[i].achieved : points[i].attainable, mark_of(i));
   std::string text = "\nFLOP/s by FLOP a byte, both logarithmic\n";
   for (int row = 0; row < kRows; ++row)
     text += format("{:>10} |{}\n", row % 4 == 0 ? rate(canvas.y_of(row), "") : "", canvas.row(row));
   text += format("{:>10} +{}\n{:>11}{:<22.3g}{:<22.3g}{:>22.3g}\n", "", std::string(kColumns, '-'), "",
-                 canvas.x_of(0), canvas.x_of(kColumns / 2), canvas.x_of(kColumns - 1));
+      canvas.x_of(0), canvas.x_of(kColumns / 2), canvas.x_of(kColumns - 1));
   return text;
 }
 
@@ -99,7 +100,7 @@ std::string roofs_text(const RoofSet& roofs) {
     text += format("  {:<6} {}", memory.level, rate(memory.bytes_per_s, "B/s"));
     for (const MathRoof& math : roofs.math)
       text += format("{} ridge with {} at {:.3g}", &math == &roofs.math.front() ? ";" : ",", math.dtype,
-                     math.flops_per_s / memory.bytes_per_s);
+          math.flops_per_s / memory.bytes_per_s);
     text += "\n";
   }
   return text;
@@ -119,8 +120,8 @@ std::string point_text(const PointReading& reading, const std::string& mark) {
   if (reading.achieved > 0)
     text += format("  achieved {}, headroom {:.3g}x\n", rate(reading.achieved, "FLOP/s"), reading.headroom);
   for (const PrecisionChange& change : reading.changes)
-    text += format("  in {}: at most {:.3g}x, then limited by {}\n", change.dtype, change.bound_speedup,
-                   change.limit);
+    text += format(
+        "  in {}: at most {:.3g}x, then limited by {}\n", change.dtype, change.bound_speedup, change.limit);
   for (const std::string& advice : reading.advice) text += format("  try: {}\n", advice);
   for (const std::string& unknown : reading.unknown) text += format("  not known: {}\n", unknown);
   return text;
@@ -142,31 +143,18 @@ Json roofline_json(const RoofSet& roofs, const std::vector<PointReading>& points
   for (const PointReading& reading : points) {
     Json levels = Json::array(), changes = Json::array();
     for (const LevelReading& level : reading.levels)
-      levels.push_back({{"level", level.level},
-                        {"intensity", level.intensity},
-                        {"ridge", level.ridge},
-                        {"attainable", level.attainable},
-                        {"bandwidth_share", level.bandwidth_share}});
+      levels.push_back({{"level", level.level}, {"intensity", level.intensity}, {"ridge", level.ridge},
+          {"attainable", level.attainable}, {"bandwidth_share", level.bandwidth_share}});
     for (const PrecisionChange& change : reading.changes)
       changes.push_back(
           {{"dtype", change.dtype}, {"bound_speedup", change.bound_speedup}, {"limit", change.limit}});
-    all.push_back({{"name", reading.point.name},
-                   {"dtype", reading.point.dtype},
-                   {"levels", std::move(levels)},
-                   {"limit", reading.limit},
-                   {"attainable", reading.attainable},
-                   {"achieved", reading.achieved},
-                   {"headroom", reading.headroom},
-                   {"impossible", reading.impossible},
-                   {"precision", std::move(changes)},
-                   {"advice", reading.advice},
-                   {"unknown", reading.unknown}});
+    all.push_back({{"name", reading.point.name}, {"dtype", reading.point.dtype},
+        {"levels", std::move(levels)}, {"limit", reading.limit}, {"attainable", reading.attainable},
+        {"achieved", reading.achieved}, {"headroom", reading.headroom}, {"impossible", reading.impossible},
+        {"precision", std::move(changes)}, {"advice", reading.advice}, {"unknown", reading.unknown}});
   }
-  return {{"source", roofs.source},
-          {"measured", roofs.measured},
-          {"memory", std::move(memory)},
-          {"math", std::move(math)},
-          {"points", std::move(all)}};
+  return {{"source", roofs.source}, {"measured", roofs.measured}, {"memory", std::move(memory)},
+      {"math", std::move(math)}, {"points", std::move(all)}};
 }
 
 }  // namespace cheetah::analysis

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <limits>
 
@@ -44,16 +45,16 @@ void add_roofs(const RoofSet& roofs, const Range& x, lab::LinePlot& plot) {
     const double end = top > 0 ? std::min(x.high, top / memory.bytes_per_s) : x.high;
     if (end <= x.low) continue;
     plot.lines.push_back({.name = memory.level,
-                          .points = {{x.low, x.low * memory.bytes_per_s}, {end, end * memory.bytes_per_s}},
-                          .roof = true});
+        .points = {{x.low, x.low * memory.bytes_per_s}, {end, end * memory.bytes_per_s}},
+        .roof = true});
   }
   double fastest = 0;
   for (const MemoryRoof& memory : roofs.memory) fastest = std::max(fastest, memory.bytes_per_s);
   for (const MathRoof& math : roofs.math) {
     const double begin = fastest > 0 ? std::max(x.low, math.flops_per_s / fastest) : x.low;
     plot.lines.push_back({.name = math.dtype,
-                          .points = {{begin, math.flops_per_s}, {x.high, math.flops_per_s}},
-                          .roof = true});
+        .points = {{begin, math.flops_per_s}, {x.high, math.flops_per_s}},
+        .roof = true});
   }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/roofline.h"
 
 #include <gtest/gtest.h>
@@ -11,9 +12,9 @@ namespace {
 
 // Round numbers: ridges at 20 and 200 FLOP a byte of DRAM.
 const RoofSet kRoofs{.source = "test",
-                     .measured = true,
-                     .memory = {{"dram", 4e12}, {"l2", 10e12}},
-                     .math = {{"fp32", 80e12}, {"bf16", 800e12}, {"fp8", 1600e12}}};
+    .measured = true,
+    .memory = {{"dram", 4e12}, {"l2", 10e12}},
+    .math = {{"fp32", 80e12}, {"bf16", 800e12}, {"fp8", 1600e12}}};
 
 TEST(Roofline, VectorAdditionStandsFarLeftOfTheRidge) {
   const PointReading reading =
@@ -75,7 +76,7 @@ TEST(Roofline, PointsAndRoofsAreParsedOrRefused) {
   EXPECT_THROW(data_sheet("tpu"), UsageError);
   EXPECT_FALSE(data_sheet("h200").measured);
   for (const char* bad :
-       {"{}", "[]", R"({"memory":{"dram":0}})", R"({"memory":{"dram":"fast"}})", R"({"math":[1]})"})
+      {"{}", "[]", R"({"memory":{"dram":0}})", R"({"memory":{"dram":"fast"}})", R"({"math":[1]})"})
     EXPECT_THROW(roofs_from_json(parse_json(bad, "r"), "r"), Error) << bad;
 }
 
@@ -88,7 +89,7 @@ TEST(Roofline, ARunOfTheLabGivesRoofsPointsAndCounters) {
       {"name": "plain", "verdict": "baseline", "median_s": 1e-3, "flops": 1e9, "bytes": 3.6e9, "roof": "DRAM"},
       {"name": "broken", "verdict": "wrong", "median_s": 1e-6, "flops": 1e9, "bytes": 1, "roof": "DRAM"},
       {"name": "absent", "verdict": "skipped"}]}]}]})",
-                              "run");
+      "run");
   ASSERT_TRUE(is_lab_run(run));
   const RoofSet roofs = roofs_of_run(run, "", "run");
   EXPECT_TRUE(roofs.measured);

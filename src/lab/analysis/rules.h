@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What a rule is: a condition on counters in three values, and words for when it holds.
 #include <functional>

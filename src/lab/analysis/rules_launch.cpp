@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // O1-O6: occupancy and launch shape; and what the other rules share.
 #include <algorithm>
 
@@ -27,7 +28,7 @@ Finding occupancy_words(const Counters& c) {
   }
   f.remedies = more_warps(c);
   f.expect = {"fewer cycles without an eligible warp, memory or math in use rises; if not, undo it",
-              "gains beyond 50 to 70 % occupancy are small"};
+      "gains beyond 50 to 70 % occupancy are small"};
   return f;
 }
 
@@ -37,9 +38,9 @@ Tri occupancy_suffices(const Counters& c) {
 }
 Finding suffices_words(const Counters& c) {
   return {.strength = Strength::kNote,
-          .evidence = evidence_of(c, {"occupancy_pct", "dram_pct"}),
-          .remedies = {"leave occupancy alone: memory is the limit"},
-          .expect = {}};
+      .evidence = evidence_of(c, {"occupancy_pct", "dram_pct"}),
+      .remedies = {"leave occupancy alone: memory is the limit"},
+      .expect = {}};
 }
 
 // O6
@@ -56,12 +57,12 @@ Tri registers_limit(const Counters& c) {
 }
 Finding registers_words(const Counters& c) {
   return {.strength = Strength::kLikely,
-          .evidence = evidence_of(
-              c, {"registers", "limit_registers", "limit_shared", "limit_warps", "occupancy_pct"}),
-          .remedies = {"fewer live values, less unrolling",
-                       "__launch_bounds__ or -maxrregcount, as long as nothing spills (ptxas -v)",
-                       "lab occupancy tells which count gives the next block"},
-          .expect = {"occupancy rises; local loads and stores stay 0"}};
+      .evidence =
+          evidence_of(c, {"registers", "limit_registers", "limit_shared", "limit_warps", "occupancy_pct"}),
+      .remedies = {"fewer live values, less unrolling",
+          "__launch_bounds__ or -maxrregcount, as long as nothing spills (ptxas -v)",
+          "lab occupancy tells which count gives the next block"},
+      .expect = {"occupancy rises; local loads and stores stay 0"}};
 }
 
 // LANES
@@ -70,10 +71,10 @@ Tri lanes_are_few(const Counters& c) {
 }
 Finding lanes_words(const Counters& c) {
   return {.strength = c["warp_efficiency_pct"].value_or(100) < 25 ? Strength::kSure : Strength::kLikely,
-          .evidence = evidence_of(c, {"warp_efficiency_pct", "active_lanes"}),
-          .remedies = {"give every lane work: one thread an element, blocks of whole warps",
-                       "if lanes left early or took other branches, see D8"},
-          .expect = {"warp efficiency near 100 %"}};
+      .evidence = evidence_of(c, {"warp_efficiency_pct", "active_lanes"}),
+      .remedies = {"give every lane work: one thread an element, blocks of whole warps",
+          "if lanes left early or took other branches, see D8"},
+      .expect = {"warp efficiency near 100 %"}};
 }
 
 std::string shown(double value) {
@@ -130,11 +131,8 @@ const std::vector<Rule>& launch_rules() {
       {"LANES", "Few lanes of a warp have work", {"warp_efficiency_pct"}, lanes_are_few, lanes_words},
       {"O1", "Occupancy is low", {"occupancy_pct"}, occupancy_is_low, occupancy_words},
       {"O2", "Occupancy suffices", {"occupancy_pct", "dram_pct"}, occupancy_suffices, suffices_words},
-      {"O6",
-       "Registers keep warps away",
-       {"registers", "limit_registers", "occupancy_pct"},
-       registers_limit,
-       registers_words},
+      {"O6", "Registers keep warps away", {"registers", "limit_registers", "occupancy_pct"}, registers_limit,
+          registers_words},
   };
   return kRules;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // M1-M9: how the kernel uses memory.
 #include "base/format.h"
 #include "lab/analysis/rules.h"
@@ -17,8 +18,8 @@ Finding waste_words(const Counters& c) {
   if (const Number width = c["lane_bytes"])
     f.evidence.push_back(format("{:.0f} sectors a request are ideal for {:.0f}-byte lanes", *width, *width));
   f.remedies = {"neighbouring lanes take neighbouring elements (index by the global thread number)",
-                "structure of arrays instead of array of structures", "align the base to 128 bytes",
-                "stage the tile through shared memory"};
+      "structure of arrays instead of array of structures", "align the base to 128 bytes",
+      "stage the tile through shared memory"};
   f.expect = {
       "sectors a request fall to the ideal, efficiency rises to 100 %, DRAM in use rises, time falls"};
   return f;
@@ -36,7 +37,7 @@ Finding narrow_words(const Counters& c) {
   f.evidence = evidence_of(c, {"sectors_per_request", "lane_bytes", "lsu_pipe_pct", "load_efficiency_pct"});
   f.evidence.push_back(stall_evidence(c, "lg_throttle"));
   f.remedies = {"16 bytes a lane (float4), where base and length allow it; a scalar tail",
-                "lab sass shows whether it was emitted"};
+      "lab sass shows whether it was emitted"};
   f.expect = {"a quarter of the load instructions for the same bytes"};
   return f;
 }
@@ -57,8 +58,7 @@ Finding again_words(const Counters& c) {
   f.strength = c["least_bytes"] ? Strength::kSure : Strength::kLikely;
   f.evidence = evidence_of(c, {"dram_pct", "gflops", "math_pct", "dram_bytes", "least_bytes", "l1_hit_pct"});
   f.remedies = {"tile the operands in shared memory, so that each is read once a block",
-                "block in registers: several results a thread", "fuse with the neighbour kernels",
-                "lower precision"};
+      "block in registers: several results a thread", "fuse with the neighbour kernels", "lower precision"};
   f.expect = {"DRAM in use falls while FLOP/s and FLOP a byte rise: a falling DRAM share is success here"};
   return f;
 }
@@ -75,8 +75,8 @@ Finding conflict_words(const Counters& c) {
   f.evidence.push_back(stall_evidence(c, "short_scoreboard"));
   f.evidence.push_back(stall_evidence(c, "mio_throttle"));
   f.remedies = {"pad each row by one word", "or swizzle: column ^ row, for no memory",
-                "another mapping of lanes to elements; shuffles inside a warp",
-                "lab access finds the smallest pad and swizzle"};
+      "another mapping of lanes to elements; shuffles inside a warp",
+      "lab access finds the smallest pad and swizzle"};
   f.expect = {"no conflicts, shared memory in use rises, those stalls vanish"};
   return f;
 }
@@ -88,11 +88,11 @@ Tri exchange_needs_no_memory(const Counters& c) {
 }
 Finding exchange_words(const Counters& c) {
   return {.strength = Strength::kLikely,
-          .evidence = {stall_evidence(c, "barrier")},
-          .remedies =
-              {"where lanes of one warp exchange values: shuffles or cooperative-group reduces, no barrier",
-               "across warps: one value a warp through shared memory, one barrier"},
-          .expect = {"fewer shared loads, stores and barriers"}};
+      .evidence = {stall_evidence(c, "barrier")},
+      .remedies =
+          {"where lanes of one warp exchange values: shuffles or cooperative-group reduces, no barrier",
+              "across warps: one value a warp through shared memory, one barrier"},
+      .expect = {"fewer shared loads, stores and barriers"}};
 }
 
 // M6
@@ -105,13 +105,13 @@ Tri tables_are_fetched_again(const Counters& c) {
 }
 Finding table_words(const Counters& c) {
   return {.strength = Strength::kLikely,
-          .evidence = evidence_of(c, {"l2_bytes_per_s", "dram_bytes_per_s", "load_efficiency_pct",
-                                      "sm_active_pct", "readonly_loads"}),
-          .remedies = {"const __restrict__ or __ldg, so that the read-only path may keep it",
-                       "constant memory when all lanes read one address of at most 64 KiB",
-                       "textures for 2D and 3D neighbourhoods"},
-          .expect = {"hits and L2 throughput rise, DRAM traffic falls; on Hopper parity is possible: L1 "
-                     "keeps plain loads too"}};
+      .evidence = evidence_of(c,
+          {"l2_bytes_per_s", "dram_bytes_per_s", "load_efficiency_pct", "sm_active_pct", "readonly_loads"}),
+      .remedies = {"const __restrict__ or __ldg, so that the read-only path may keep it",
+          "constant memory when all lanes read one address of at most 64 KiB",
+          "textures for 2D and 3D neighbourhoods"},
+      .expect = {"hits and L2 throughput rise, DRAM traffic falls; on Hopper parity is possible: L1 "
+                 "keeps plain loads too"}};
 }
 
 // M7
@@ -141,19 +141,19 @@ Tri threads_copy(const Counters& c) {
 }
 Finding copy_words(const Counters& c) {
   return {.strength = Strength::kLikely,
-          .evidence = evidence_of(c, {"lsu_pipe_pct", "alu_pipe_pct", "math_pct", "bulk_copies"}),
-          .remedies = {"let TMA copy whole tiles (cp.async.bulk): one thread issues, no address math"},
-          .expect = {"fewer load and store instructions, issue slots for math"}};
+      .evidence = evidence_of(c, {"lsu_pipe_pct", "alu_pipe_pct", "math_pct", "bulk_copies"}),
+      .remedies = {"let TMA copy whole tiles (cp.async.bulk): one thread issues, no address math"},
+      .expect = {"fewer load and store instructions, issue slots for math"}};
 }
 
 // M9
 Tri copies_wait(const Counters& c) { return below(c["copy_overlap_pct"], 50); }
 Finding copies_wait_words(const Counters& c) {
   return {.evidence = evidence_of(c, {"copy_overlap_pct"}),
-          .remedies = {"pinned host memory; pageable copies cannot overlap",
-                       "cudaMemcpyAsync in a stream of its own, not the default stream",
-                       "events between copy and kernel instead of synchronising"},
-          .expect = {"copies lie beside kernels on the timeline"}};
+      .remedies = {"pinned host memory; pageable copies cannot overlap",
+          "cudaMemcpyAsync in a stream of its own, not the default stream",
+          "events between copy and kernel instead of synchronising"},
+      .expect = {"copies lie beside kernels on the timeline"}};
 }
 
 }  // namespace
@@ -168,60 +168,24 @@ Tri loads_waste(const Counters& c) {
 
 const std::vector<Rule>& memory_rules() {
   static const std::vector<Rule> kRules = {
-      {"M1",
-       "Global loads waste their sectors",
-       {"load_efficiency_pct", "sectors_per_request"},
-       loads_waste,
-       waste_words,
-       Regime::kAccess},
-      {"M2",
-       "Many narrow loads",
-       {"sectors_per_request", "stalls", "lsu_pipe_pct"},
-       loads_are_narrow,
-       narrow_words,
-       Regime::kAccess},
-      {"M3",
-       "The same data is read from memory again",
-       {"dram_pct", "l1_hit_pct"},
-       reads_again,
-       again_words,
-       Regime::kBandwidth},
-      {"M4",
-       "Shared memory banks conflict",
-       {"bank_conflicts"},
-       banks_conflict,
-       conflict_words,
-       Regime::kAccess},
-      {"M5",
-       "Shared memory where shuffles would do",
-       {"stalls", "shared_wavefronts"},
-       exchange_needs_no_memory,
-       exchange_words,
-       Regime::kSynchronisation},
-      {"M6",
-       "Read-only data is fetched again and again",
-       {"l2_bytes_per_s", "dram_bytes_per_s"},
-       tables_are_fetched_again,
-       table_words,
-       Regime::kAccess},
-      {"M7",
-       "Loads are not hidden behind work",
-       {"stalls", "dram_pct"},
-       latency_is_exposed,
-       exposed_words,
-       Regime::kLatency},
-      {"M8",
-       "Threads copy what a copy engine could",
-       {"lsu_pipe_pct", "alu_pipe_pct"},
-       threads_copy,
-       copy_words,
-       Regime::kAccess},
-      {"M9",
-       "Copies and kernels do not overlap",
-       {"copy_overlap_pct"},
-       copies_wait,
-       copies_wait_words,
-       Regime::kHost},
+      {"M1", "Global loads waste their sectors", {"load_efficiency_pct", "sectors_per_request"}, loads_waste,
+          waste_words, Regime::kAccess},
+      {"M2", "Many narrow loads", {"sectors_per_request", "stalls", "lsu_pipe_pct"}, loads_are_narrow,
+          narrow_words, Regime::kAccess},
+      {"M3", "The same data is read from memory again", {"dram_pct", "l1_hit_pct"}, reads_again, again_words,
+          Regime::kBandwidth},
+      {"M4", "Shared memory banks conflict", {"bank_conflicts"}, banks_conflict, conflict_words,
+          Regime::kAccess},
+      {"M5", "Shared memory where shuffles would do", {"stalls", "shared_wavefronts"},
+          exchange_needs_no_memory, exchange_words, Regime::kSynchronisation},
+      {"M6", "Read-only data is fetched again and again", {"l2_bytes_per_s", "dram_bytes_per_s"},
+          tables_are_fetched_again, table_words, Regime::kAccess},
+      {"M7", "Loads are not hidden behind work", {"stalls", "dram_pct"}, latency_is_exposed, exposed_words,
+          Regime::kLatency},
+      {"M8", "Threads copy what a copy engine could", {"lsu_pipe_pct", "alu_pipe_pct"}, threads_copy,
+          copy_words, Regime::kAccess},
+      {"M9", "Copies and kernels do not overlap", {"copy_overlap_pct"}, copies_wait, copies_wait_words,
+          Regime::kHost},
   };
   return kRules;
 }

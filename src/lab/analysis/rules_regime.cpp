@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // D0-D12: is the measurement good, is it the kernel at all, and which limit does the kernel run into.
 #include "base/format.h"
 #include "lab/analysis/rules.h"
@@ -71,8 +72,8 @@ Finding underutilised_words(const Counters& c) {
   f.evidence = evidence_of(
       c, {"occupancy_pct", "sm_active_pct", "grid_blocks", "num_sms", "dram_pct", "math_pct", "sm_pct"});
   f.remedies = {"more blocks and threads: at least one block for each SM, usually several waves",
-                "a larger batch, or split the long dimension (split-K)",
-                "fuse it with its neighbours, or run independent kernels beside it in streams"};
+      "a larger batch, or split the long dimension (split-K)",
+      "fuse it with its neighbours, or run independent kernels beside it in streams"};
   f.expect = {"SM active near 100 %", "time falls about as the grid grows, until another limit shows"};
   return f;
 }
@@ -131,7 +132,7 @@ Finding on_chip_words(const Counters& c) {
         "tensor cores, which read operands once for many products"};
   else
     f.remedies = {"keep values in registers or shared memory instead of asking the cache again",
-                  "wider loads, and swizzle the blocks so that neighbours share lines"};
+        "wider loads, and swizzle the blocks so that neighbours share lines"};
   f.expect = {"fewer passes for the same result, FLOP/s rise"};
   return f;
 }
@@ -167,11 +168,10 @@ Finding wait_words(const Counters& c) {
   f.evidence = {stall_evidence(c, top)};
   if (top == "barrier" || top == "membar" || top == "sleeping")
     f.remedies = {"fewer and narrower barriers: warp or named barriers, mbarriers, pipelines",
-                  "balance the work between the warps of a block",
-                  "smaller blocks, so that fewer warps wait"};
+        "balance the work between the warps of a block", "smaller blocks, so that fewer warps wait"};
   else
     f.remedies = {"shrink the code of the loop: less unrolling and inlining",
-                  "split the kernel where its parts differ"};
+        "split the kernel where its parts differ"};
   f.expect = {"that stall falls below 10 %"};
   return f;
 }
@@ -185,9 +185,8 @@ Tri diverges(const Counters& c) {
 Finding divergence_words(const Counters& c) {
   Finding f;
   f.evidence = evidence_of(c, {"warp_efficiency_pct", "predicated_off_pct", "uniform_branches_pct",
-                               "branch_stall_cycles", "instructions"});
-  f.remedies = {
-      "short branches: select both values instead of branching",
+                                  "branch_stall_cycles", "instructions"});
+  f.remedies = {"short branches: select both values instead of branching",
       "long branches: sort or partition the data so that a warp goes one way; branch on the warp's number",
       "one kernel for each case, or votes that hand the rare case to few lanes"};
   f.expect = {"warp efficiency near 100 %, fewer instructions, time down by at most the idle lanes' share"};
@@ -200,9 +199,9 @@ Tri warps_are_plenty(const Counters& c) {
 }
 Finding plenty_words(const Counters& c) {
   return {.strength = Strength::kNote,
-          .evidence = evidence_of(c, {"eligible_warps", "issued_per_scheduler", "occupancy_pct"}),
-          .remedies = {"more threads will not help: look at bandwidth and dependencies"},
-          .expect = {}};
+      .evidence = evidence_of(c, {"eligible_warps", "issued_per_scheduler", "occupancy_pct"}),
+      .remedies = {"more threads will not help: look at bandwidth and dependencies"},
+      .expect = {}};
 }
 
 // D10
@@ -229,7 +228,7 @@ Finding chain_words(const Counters& c) {
   f.evidence = evidence_of(c, {"math_pct", "sm_pct", "dram_pct"});
   f.evidence.push_back(stall_evidence(c, c.top_stall()));
   f.remedies = {"independent instructions side by side: 2 to 4 accumulators, unrolled loops",
-                "then more warps, if registers allow"};
+      "then more warps, if registers allow"};
   f.expect = {"instructions a cycle rise (at most 1 a scheduler), this stall falls"};
   return f;
 }
@@ -241,10 +240,10 @@ Tri roof_is_far(const Counters& c) {
 }
 Finding far_words(const Counters& c) {
   return {.strength = Strength::kLikely,
-          .evidence = evidence_of(c, {"intensity", "ridge", "math_pct"}),
-          .remedies =
-              {"intensity is not the problem: hide latency (more warps, load ahead) or shorten chains (ILP)"},
-          .expect = {"the point rises on the roofline at the same intensity"}};
+      .evidence = evidence_of(c, {"intensity", "ridge", "math_pct"}),
+      .remedies =
+          {"intensity is not the problem: hide latency (more warps, load ahead) or shorten chains (ILP)"},
+      .expect = {"the point rises on the roofline at the same intensity"}};
 }
 
 }  // namespace
@@ -253,65 +252,26 @@ const std::vector<Rule>& regime_rules() {
   static const std::vector<Rule> kRules = {
       {"D0", "The measurement is suspect", {"throttled", "spill_instructions"}, is_suspect, suspect_words},
       {"D1", "The GPU waits for the program", {"timeline_gap_pct"}, host_is_late, host_words, Regime::kHost},
-      {"D2",
-       "Too little work for this GPU",
-       {"occupancy_pct", "sm_active_pct"},
-       is_underutilised,
-       underutilised_words,
-       Regime::kUnderutilised},
-      {"D3",
-       "Bound by the math pipes",
-       {"math_pct", "dram_pct"},
-       is_compute_bound,
-       compute_words,
-       Regime::kCompute},
-      {"D4",
-       "Bound by memory bandwidth",
-       {"dram_pct"},
-       is_bandwidth_bound,
-       bandwidth_words,
-       Regime::kBandwidth},
-      {"D4c",
-       "Bound by caches or shared memory",
-       {"l1_pct", "l2_pct", "shared_pct"},
-       is_on_chip_bound,
-       on_chip_words,
-       Regime::kOnChip},
-      {"D5",
-       "Bound by latency",
-       {"dram_pct", "math_pct", "stalls"},
-       is_latency_bound,
-       latency_words,
-       Regime::kLatency},
-      {"D6",
-       "Warps wait for each other or for instructions",
-       {"stalls"},
-       waits_for_itself,
-       wait_words,
-       Regime::kSynchronisation},
-      {"D8",
-       "Lanes of a warp go different ways",
-       {"warp_efficiency_pct", "predicated_off_pct"},
-       diverges,
-       divergence_words,
-       Regime::kDivergence},
-      {"D11",
-       "Instructions wait for the one before",
-       {"math_pct", "dram_pct", "stalls"},
-       chains_are_long,
-       chain_words,
-       Regime::kLatency},
-      {"D12",
-       "Intense enough, yet far below the roof",
-       {"intensity", "ridge", "math_pct"},
-       roof_is_far,
-       far_words,
-       Regime::kLatency},
-      {"D10",
-       "Enough warps, and they still wait for memory",
-       {"occupancy_pct", "stalls"},
-       occupancy_is_not_it,
-       not_occupancy_words},
+      {"D2", "Too little work for this GPU", {"occupancy_pct", "sm_active_pct"}, is_underutilised,
+          underutilised_words, Regime::kUnderutilised},
+      {"D3", "Bound by the math pipes", {"math_pct", "dram_pct"}, is_compute_bound, compute_words,
+          Regime::kCompute},
+      {"D4", "Bound by memory bandwidth", {"dram_pct"}, is_bandwidth_bound, bandwidth_words,
+          Regime::kBandwidth},
+      {"D4c", "Bound by caches or shared memory", {"l1_pct", "l2_pct", "shared_pct"}, is_on_chip_bound,
+          on_chip_words, Regime::kOnChip},
+      {"D5", "Bound by latency", {"dram_pct", "math_pct", "stalls"}, is_latency_bound, latency_words,
+          Regime::kLatency},
+      {"D6", "Warps wait for each other or for instructions", {"stalls"}, waits_for_itself, wait_words,
+          Regime::kSynchronisation},
+      {"D8", "Lanes of a warp go different ways", {"warp_efficiency_pct", "predicated_off_pct"}, diverges,
+          divergence_words, Regime::kDivergence},
+      {"D11", "Instructions wait for the one before", {"math_pct", "dram_pct", "stalls"}, chains_are_long,
+          chain_words, Regime::kLatency},
+      {"D12", "Intense enough, yet far below the roof", {"intensity", "ridge", "math_pct"}, roof_is_far,
+          far_words, Regime::kLatency},
+      {"D10", "Enough warps, and they still wait for memory", {"occupancy_pct", "stalls"},
+          occupancy_is_not_it, not_occupancy_words},
       {"D9", "Warps are plenty", {"eligible_warps"}, warps_are_plenty, plenty_words},
   };
   return kRules;

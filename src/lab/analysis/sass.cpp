@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/sass.h"
 
 #include <cxxabi.h>
@@ -55,21 +56,36 @@ class CodeReader {
     return rest.substr(open + 1, close - open - 1);
   }
 
+  // The kernel that a line of a listing or of the assembler's report names.
+  static std::optional<std::string_view> kernel_named(std::string_view start) {
+    if (start.starts_with("Function : ")) return start.substr(11);
+    if (start.starts_with("Function ") && start.ends_with(":")) return start.substr(9, start.size() - 10);
+    if (start.starts_with(".section\t.text.") || start.starts_with(".section .text."))
+      return start.substr(15, start.find_first_of(", \t\"", 15) - 15);
+    if (!start.starts_with("ptxas info")) return std::nullopt;
+    if (const auto name = quoted_after(start, "Compiling entry function ")) return name;
+    const size_t properties = start.find("Function properties for ");
+    if (properties != std::string_view::npos) return start.substr(properties + 24);
+    return std::nullopt;
+  }
+
+  static std::optional<std::string_view> arch_named(std::string_view start) {
+    if (start.starts_with("arch = ")) return trimmed(start.substr(7));
+    if (start.starts_with("code for ")) return trimmed(start.substr(9));
+    return std::nullopt;
+  }
+
   bool begins_kernel(std::string_view text) {
     const std::string_view start = trimmed(text);
-    if (start.starts_with("arch = ")) return arch_ = printable(trimmed(start.substr(7)), 32), true;
-    if (start.starts_with("code for ")) return arch_ = printable(trimmed(start.substr(9)), 32), true;
-    if (start.starts_with("Function : ")) return select(start.substr(11)), true;
-    if (start.starts_with("Function ") && start.ends_with(":"))
-      return select(start.substr(9, start.size() - 10)), true;
-    if (start.starts_with(".section\t.text.") || start.starts_with(".section .text."))
-      return select(start.substr(15, start.find_first_of(", \t\"", 15) - 15)), true;
-    if (!start.starts_with("ptxas info")) return false;
-    if (const auto arch = quoted_after(start, "' for ")) arch_ = printable(*arch, 32);
-    if (const auto name = quoted_after(start, "Compiling entry function ")) return select(*name), true;
-    const size_t properties = start.find("Function properties for ");
-    if (properties != std::string_view::npos) return select(start.substr(properties + 24)), true;
-    return false;
+    if (const auto arch = arch_named(start)) {
+      arch_ = printable(*arch, 32);
+      return true;
+    }
+    if (start.starts_with("ptxas info"))
+      if (const auto arch = quoted_after(start, "' for ")) arch_ = printable(*arch, 32);
+    const auto name = kernel_named(start);
+    if (name) select(*name);
+    return name.has_value();
   }
 
   // "/*0010*/  @!P0 LDG.E.128 R4, [R2] ;" -> "LDG.E.128"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What the compiler made of kernels: instructions by kind from a disassembly, resources from ptxas.
 #include <map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Opcodes of the machine code, sorted by what they tell about a kernel.
 #include <algorithm>
 
@@ -168,8 +169,8 @@ std::vector<std::string_view> kinds_of(std::string_view opcode) {
 }
 
 const std::vector<std::string>& code_claims() {
-  static const std::vector<std::string> kClaims = {"vector-loads", "readonly", "tma",      "wgmma",
-                                                   "mma",          "cp-async", "no-spills"};
+  static const std::vector<std::string> kClaims = {
+      "vector-loads", "readonly", "tma", "wgmma", "mma", "cp-async", "no-spills"};
   return kClaims;
 }
 
@@ -188,7 +189,8 @@ std::optional<bool> claim_holds(const KernelCode& kernel, std::string_view claim
   if (claim == "wgmma") return any({"wgmma", "tcgen05"});
   if (claim == "mma") return any({"mma", "wgmma", "tcgen05"});
   if (claim == "cp-async") return any({"cp_async"});
-  throw UsageError(format("'{}' is no claim; known: {}", printable(claim), fmt::join(code_claims(), ", ")));
+  throw UsageError(
+      format("'{}' is not a claim; known: {}", printable(claim), fmt::join(code_claims(), ", ")));
 }
 
 }  // namespace cheetah::analysis

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/format.h"
 #include "base/table.h"
 #include "lab/analysis/sass.h"
@@ -14,7 +15,7 @@ std::vector<std::string> remarks(const KernelCode& kernel) {
   if (spills == true)
     lines.push_back(kernel.spill_store_bytes
                         ? format("spills: {} bytes stored, {} loaded a thread", *kernel.spill_store_bytes,
-                                 kernel.spill_load_bytes.value_or(0))
+                              kernel.spill_load_bytes.value_or(0))
                         : "uses local memory: spilled registers, or an array indexed at run time");
   if (!kernel.has_code()) {
     lines.push_back("no disassembly: instructions are not known");
@@ -36,7 +37,7 @@ std::string kernel_text(const KernelCode& kernel) {
   std::string text =
       format("{}{}\n", kernel.readable_name(), kernel.arch.empty() ? "" : format("  [{}]", kernel.arch));
   text += format("  registers {}, shared {} bytes, stack {} bytes", number(kernel.registers),
-                 number(kernel.shared_bytes), number(kernel.stack_bytes));
+      number(kernel.shared_bytes), number(kernel.stack_bytes));
   if (kernel.has_code()) text += format(", {} instructions", kernel.instructions);
   text += "\n";
   for (const std::string& line : remarks(kernel)) text += format("  {}\n", line);

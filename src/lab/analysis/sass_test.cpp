@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/analysis/sass.h"
 
 #include <gtest/gtest.h>
@@ -85,7 +86,7 @@ TEST(Sass, InstructionsAreSortedByKindAndKernel) {
   EXPECT_EQ(copy.spills(), true);
   const KernelCode& gemm = kernels[1];
   for (const char* kind : {"tma_tensor", "tma_bulk", "mbarrier", "wgmma", "cp_async", "ldmatrix",
-                           "shared_load_128", "shared_store", "mma", "fp32", "barrier", "shuffle"})
+           "shared_load_128", "shared_store", "mma", "fp32", "barrier", "shuffle"})
     EXPECT_EQ(gemm.count(kind), 1) << kind;
   EXPECT_EQ(gemm.registers, 168);
   EXPECT_EQ(gemm.shared_bytes, 1024);

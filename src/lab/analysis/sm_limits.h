@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What one streaming multiprocessor holds, by compute capability.
 #include <cstdint>

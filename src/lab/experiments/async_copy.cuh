@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Copies from global to shared memory that run beside the threads: cp.async by every thread, bulk copies by
 // one. (Bulk copies, boxes of tensor maps and barriers: gpu/ptx.cuh.)

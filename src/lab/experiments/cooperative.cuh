@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Kernels whose blocks wait for each other: all of them are on the card at once.
 #include "gpu/launch.cuh"
@@ -13,11 +14,11 @@ struct CooperativeGrid {
 
 // Throws Error when the grid is larger than the card can hold.
 template <class... Params, class... Args>
-void launch_cooperative(const Launch& at, const CooperativeGrid& grid, void (*kernel)(Params...),
-                        Args... args) {
+void launch_cooperative(
+    const Launch& at, const CooperativeGrid& grid, void (*kernel)(Params...), Args... args) {
   if (grid.shared_bytes > 0)
-    gpu::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(grid.shared_bytes)));
+    gpu::check(cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared_bytes)));
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeCooperative;
   attribute.val.cooperative = 1;

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// Device memory of a trial that is no part of its input sets: neither copied, poisoned nor guarded. Not
+// Device memory of a trial that does not belong to its input sets: neither copied, poisoned nor guarded. Not
 // initialised.
 #include <memory>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/experiments/device_trial.cuh"
 
 #include <algorithm>
@@ -60,8 +61,8 @@ void DeviceTrial::allocate() {
   const auto sets = static_cast<size_t>(num_sets());
   for (size_t set = 0; set < sets; ++set)
     for (const Declared& array : arrays_)
-      buffers_.push_back(setup_.memory->allocate(gpu::ArenaKind::kWorkspace,
-                                                 padded(array.bytes) + 3 * kGuardBytes, stream()));
+      buffers_.push_back(setup_.memory->allocate(
+          gpu::ArenaKind::kWorkspace, padded(array.bytes) + 3 * kGuardBytes, stream()));
   found_ = setup_.memory->allocate(gpu::ArenaKind::kWorkspace, sizeof(FirstWrong), stream());
   for (const gpu::DeviceBuffer& buffer : buffers_)
     gpu::fill_bytes(buffer.data(), kGuardByte, buffer.size(), stream());

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A trial whose inputs are made and whose outputs are compared on the device: sizes far past the caches cost
 // milliseconds, not seconds of host time. Otherwise as ArrayTrial.
@@ -138,14 +139,14 @@ class DeviceTrial final : public Trial {
   template <class T, class Make>
   Slot<T> input_from(int64_t count, Make make, bool same_seed = false) {
     return {add({.kind = Kind::kInput,
-                 .bytes = count * static_cast<int64_t>(sizeof(T)),
-                 .fill =
-                     [make, count, this, same_seed, index = arrays_.size()](std::byte* to, uint64_t seed) {
-                       gpu::launch(device_trial::over("make_each", count), stream(),
-                                   device_trial::make_each<T, Make>, reinterpret_cast<T*>(to), count, make,
-                                   same_seed ? seed : mixed(seed, index));
-                     }}),
-            count};
+                .bytes = count * static_cast<int64_t>(sizeof(T)),
+                .fill =
+                    [make, count, this, same_seed, index = arrays_.size()](std::byte* to, uint64_t seed) {
+                      gpu::launch(device_trial::over("make_each", count), stream(),
+                          device_trial::make_each<T, Make>, reinterpret_cast<T*>(to), count, make,
+                          same_seed ? seed : mixed(seed, index));
+                    }}),
+        count};
   }
   template <class T>
   Slot<T> input(int64_t count) {
@@ -170,13 +171,13 @@ class DeviceTrial final : public Trial {
   }
   template <class Want, class T>
   void expect(Slot<T> slot, Tolerance tolerance, std::function<Want(const At&)> want_at) {
-    arrays_[slot.index].find_wrong = [slot, tolerance, want_at = std::move(want_at)](const At& at,
-                                                                                     FirstWrong* found) {
+    arrays_[slot.index].find_wrong = [slot, tolerance, want_at = std::move(want_at)](
+                                         const At& at, FirstWrong* found) {
       const Want want = want_at(at);
       gpu::launch(device_trial::over("find_wrong", slot.count), at.stream(),
-                  device_trial::find_wrong<T, Want>, at[slot], slot.count, want, tolerance, found);
+          device_trial::find_wrong<T, Want>, at[slot], slot.count, want, tolerance, found);
       gpu::launch({.kernel = "describe_wrong", .grid = {1}, .block = {1}}, at.stream(),
-                  device_trial::describe_wrong<T, Want>, at[slot], want, found);
+          device_trial::describe_wrong<T, Want>, at[slot], want, found);
     };
   }
 

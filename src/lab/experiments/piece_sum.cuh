@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The oracle for sums over a whole array, modulo 2^32: pieces added by one thread each, then one thread for
 // the pieces.
@@ -30,12 +31,12 @@ struct PieceTotal {
 };
 
 // Expects `sum` to become `times` the sum of x.
-static inline void expect_total(DeviceTrial& trial, Slot<uint32_t> x, Slot<uint32_t> sum,
-                                uint32_t times = 1) {
+static inline void expect_total(
+    DeviceTrial& trial, Slot<uint32_t> x, Slot<uint32_t> sum, uint32_t times = 1) {
   const auto pieces = trial.scratch<uint32_t>(blocks_of(x.count, kPieceNumbers));
   trial.after_fill([=](const At& at) {
     gpu::launch({.kernel = "add_pieces", .grid = {blocks_of(pieces.count, 64)}, .block = {64}}, at.stream(),
-                device_trial::add_pieces, at[x], at[pieces], x.count);
+        device_trial::add_pieces, at[x], at[pieces], x.count);
   });
   trial.expect<PieceTotal>(sum, [=](const At& at) { return PieceTotal{at[pieces], pieces.count, times}; });
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Streams beside the harness's own: forked from it and joined to it by events, so that a launch into it still
 // means all of the work.

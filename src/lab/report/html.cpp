@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT
 #include "lab/report/html.h"
 
 #include <algorithm>
 #include <array>
 
 #include "base/format.h"
+#include "base/markup.h"
 #include "lab/report/svg.h"
 #include "lab/report/text.h"
 
@@ -66,16 +68,16 @@ std::string size_section(const SizeResult& size) {
     rows += variant_row(v);
     if (v.median_s > 0)
       plot.bars.push_back({.name = v.name,
-                           .value = v.speedup.ratio,
-                           .low = v.speedup.low,
-                           .high = v.speedup.high,
-                           .label = format("{:.2f}x  {}", v.speedup.ratio, human_time(v.median_s)),
-                           .css_class = std::string(name_of(v.verdict))});
+          .value = v.speedup.ratio,
+          .low = v.speedup.low,
+          .high = v.speedup.high,
+          .label = format("{:.2f}x  {}", v.speedup.ratio, human_time(v.median_s)),
+          .css_class = std::string(name_of(v.verdict))});
   }
   rows += "</tbody></table>\n";
   if (!plot.bars.empty()) rows = bars_svg(plot) + rows;
   return rows + format("<p class=\"soft\">{} rounds, {} input sets, least detectable effect {:.1f} %.</p>\n",
-                       size.num_rounds, size.num_sets, 100 * size.detectable);
+                    size.num_rounds, size.num_sets, 100 * size.detectable);
 }
 
 double work_of(const VariantResult& v) {
@@ -87,9 +89,9 @@ double work_of(const VariantResult& v) {
 std::string sweep_plot(const ExperimentResult& e) {
   if (e.sizes.size() < 2) return "";
   LinePlot plot{.title = "Rate over size",
-                .x_label = "work (bytes, operations or items)",
-                .y_label = "work/s",
-                .lines = {}};
+      .x_label = "work (bytes, operations or items)",
+      .y_label = "work/s",
+      .lines = {}};
   for (size_t i = 0; i < e.variants.size(); ++i) {
     Line line{.name = e.variants[i].name, .points = {}};
     for (const SizeResult& size : e.sizes) {
@@ -138,9 +140,8 @@ std::string roofline_plot(const LabRun& run, const ExperimentResult& e) {
 }
 
 std::string experiment_section(const LabRun& run, const ExperimentResult& e) {
-  std::string out =
-      format("<section id=\"{}\"><h2>{} <span class=\"soft\">{}</span></h2>\n<p>{}</p>\n", anchor(e.id),
-             escape_markup(e.title), escape_markup(e.id), escape_markup(e.question));
+  std::string out = format("<section id=\"{}\"><h2>{} <span class=\"soft\">{}</span></h2>\n<p>{}</p>\n",
+      anchor(e.id), escape_markup(e.title), escape_markup(e.id), escape_markup(e.question));
   out += format("<p class=\"soft\">{}</p>\n", escape_markup(e.mechanism));
   if (!e.claim.empty()) out += format("<p>Claim: {}</p>\n", escape_markup(e.claim));
   if (!e.skipped.empty()) return out + format("<p>Skipped: {}</p></section>\n", escape_markup(e.skipped));

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT
 #include "lab/report/svg.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/format.h"
+#include "base/markup.h"
 
 namespace cheetah::lab {
 namespace {
@@ -41,7 +43,7 @@ struct Frame {
 
 Frame frame_of(const LinePlot& plot, double height) {
   Frame frame{.x = {.low = 1e300, .high = 0, .from = 64, .to = kWidth - 150},
-              .y = {.low = 1e300, .high = 0, .from = height - 44, .to = 34}};
+      .y = {.low = 1e300, .high = 0, .from = height - 44, .to = 34}};
   for (const Line& line : plot.lines)
     for (const auto& [x, y] : line.points) {
       frame.x.low = std::min(frame.x.low, x), frame.x.high = std::max(frame.x.high, x);
@@ -65,7 +67,7 @@ std::string axes(const LinePlot& plot, const Frame& f, double height) {
         R"(<path class="grid" d="M{0:.1f},{1:.1f}V{2:.1f}"/><text class="tick" x="{0:.1f}" y="{3:.1f}" text-anchor="middle">{4}</text>)",
         f.x.at(tick), f.y.from, f.y.to, f.y.from + 16, short_number(tick));
   out += format(R"(<text class="label" x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)",
-                (f.x.from + f.x.to) / 2, height - 8, escape_markup(plot.x_label));
+      (f.x.from + f.x.to) / 2, height - 8, escape_markup(plot.x_label));
   return out +
          format(
              R"svg(<text class="label" transform="translate(14,{:.1f}) rotate(-90)" text-anchor="middle">{}</text>)svg",
@@ -79,7 +81,7 @@ std::string drawn(const Line& line, size_t index, const Frame& f) {
     if (!line.roof)
       out +=
           format(R"(<circle class="s{}" cx="{:.1f}" cy="{:.1f}" r="3.5"><title>{}: {}, {}</title></circle>)",
-                 index % 8, f.x.at(x), f.y.at(y), escape_markup(line.name), short_number(x), short_number(y));
+              index % 8, f.x.at(x), f.y.at(y), escape_markup(line.name), short_number(x), short_number(y));
   }
   if (line.roof) {
     const auto& [x, y] = line.points.back();
@@ -111,27 +113,6 @@ std::string opened(const std::string& title, double height, const char* css_clas
 
 }  // namespace
 
-std::string escape_markup(const std::string& text) {
-  std::string out;
-  for (const char c : text) switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  return out;
-}
-
 std::string bars_svg(const BarPlot& plot) {
   constexpr double kLeft = 170, kRight = kWidth - 190, kTop = 34, kStep = 24, kThick = 15;
   double most = plot.mark;
@@ -144,15 +125,15 @@ std::string bars_svg(const BarPlot& plot) {
   for (const Bar& bar : plot.bars) {
     const double middle = y + kThick / 2;
     out += format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)", kLeft - 8,
-                  middle + 4, escape_markup(bar.name));
+        middle + 4, escape_markup(bar.name));
     out += format(R"(<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>)",
-                  escape_markup(bar.css_class), kLeft, y, std::max(1.0, at(bar.value) - kLeft), kThick);
+        escape_markup(bar.css_class), kLeft, y, std::max(1.0, at(bar.value) - kLeft), kThick);
     if (bar.high > bar.low)
       out += format(
           R"(<path class="whisker" d="M{0:.1f},{1:.1f}H{2:.1f}M{0:.1f},{3:.1f}V{4:.1f}M{2:.1f},{3:.1f}V{4:.1f}"/>)",
           at(bar.low), middle, at(bar.high), middle - 4, middle + 4);
     out += format(R"(<text class="tick" x="{:.1f}" y="{:.1f}">{}</text>)",
-                  std::max(at(bar.value), at(bar.high)) + 8, middle + 4, escape_markup(bar.label));
+        std::max(at(bar.value), at(bar.high)) + 8, middle + 4, escape_markup(bar.label));
     y += kStep;
   }
   if (plot.mark > 0)

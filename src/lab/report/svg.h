@@ -1,11 +1,10 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The report's plots as SVG text.
 #include <string>
 #include <vector>
 
 namespace cheetah::lab {
-
-std::string escape_markup(const std::string& text);
 
 struct Bar {
   std::string name;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lab/report/text.h"
 
 #include <map>
@@ -19,13 +20,9 @@ std::vector<std::string> row_of(const VariantResult& v) {
   if (v.median_s == 0) return {v.name, "", "", "", "", "", std::string(name_of(v.verdict))};
   const std::string share =
       v.roof_rate > 0 ? format("{:.0f} % {}", 100 * v.roof_share, name_of(v.cost.roof)) : "";
-  return {v.name,
-          human_time(v.median_s),
-          format("±{:.1f} %", 100 * v.spread),
-          human_rate(v),
-          share,
-          format("{:.2f}x [{:.2f}, {:.2f}]", v.speedup.ratio, v.speedup.low, v.speedup.high),
-          std::string(name_of(v.verdict))};
+  return {v.name, human_time(v.median_s), format("±{:.1f} %", 100 * v.spread), human_rate(v), share,
+      format("{:.2f}x [{:.2f}, {:.2f}]", v.speedup.ratio, v.speedup.low, v.speedup.high),
+      std::string(name_of(v.verdict))};
 }
 
 }  // namespace
@@ -86,7 +83,8 @@ std::string run_summary_text(const LabRun& run) {
     for (const SizeResult& size : e.sizes)
       for (const VariantResult& v : size.variants) ++counts[v.verdict];
   }
-  std::string out = format("{} experiments", run.experiments.size() - skipped);
+  const size_t num = run.experiments.size() - skipped;
+  std::string out = format("{} experiment{}", num, num == 1 ? "" : "s");
   if (skipped > 0) out += format(" ({} more cannot run here)", skipped);
   for (const auto& [verdict, count] : counts) out += format(", {} {}", count, name_of(verdict));
   out += format("\non {}\n", run.provenance.hardware);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Results for a terminal.
 #include "lab/run.h"

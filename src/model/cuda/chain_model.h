@@ -1,18 +1,18 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Which models a decode step may run as one kernel (kernels/decode_chain), and how they look to it.
-#include <string>
+#include <memory>
 
 #include "kernels/decode_chain/decode_chain.h"
 #include "model/cuda/device_weights.h"
 
 namespace cheetah {
 
-// Empty, or what keeps this architecture from it.
-std::string why_no_chain(const ModelTraits& traits);
-
-// A matrix as the kernel takes it: empty where its scales are not of rows.
-gpu::ChainMatrix chain_matrix(const WeightMatrix& w);
-// The model as the kernel takes it; what of it does not fit the device gpu::why_no_chain tells.
-gpu::ChainModel chain_model_of(const ModelTraits& traits, const DeviceWeights& weights);
+// What the transformer does in BF16: all layers, and where makes_logits the final norm and the head too.
+struct ModelChain {
+  std::unique_ptr<gpu::DecodeChain> kernel;  // none: this model or this card takes the long way
+  bool makes_logits = false;
+};
+ModelChain make_chain(const ModelTraits& traits, const DeviceWeights& weights, const DevicePlace& place);
 
 }  // namespace cheetah

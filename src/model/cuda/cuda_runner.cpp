@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/cuda/cuda_runner.h"
 
 #include "model/cuda/cuda_steps.h"

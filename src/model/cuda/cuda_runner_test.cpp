@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every reference model on the device: against its golden file, and batch against batch.
 #include "model/cuda/cuda_runner.h"
 
@@ -19,7 +20,7 @@ std::string describe(const VerifyResult& result) {
   std::string text;
   for (const VerifyCase& c : result.cases)
     text += format("{} tokens: logits off by {:.2e}, nll by {:.2e}, greedy {} of {}, behind by {:.2f}\n",
-                   c.num_tokens, c.logit_error, c.nll_error, c.greedy_matched, c.greedy_total, c.greedy_gap);
+        c.num_tokens, c.logit_error, c.nll_error, c.greedy_matched, c.greedy_total, c.greedy_gap);
   return text;
 }
 
@@ -31,10 +32,10 @@ class CudaGolden : public testing::TestWithParam<std::string> {
     inputs.heldout.clear();
     const bool exact = precision == Precision::kExact;
     const VerifyBounds bounds = verify_bounds({.precision = precision,
-                                               .weights = model->weights().embedding.dtype,
-                                               .activations = exact ? DType::kF32 : DType::kBF16,
-                                               .routed = model->traits().moe.experts > 0},
-                                              inputs);
+                                                  .weights = coarsest_type(model->weights()),
+                                                  .activations = exact ? DType::kF32 : DType::kBF16,
+                                                  .routed = model->traits().moe.experts > 0},
+        inputs);
     const auto runner = make_cuda_runner(*model, precision);
     const VerifyResult result = verify(*model, *runner, inputs, bounds);
     EXPECT_TRUE(result.passed) << describe(result);
@@ -45,7 +46,7 @@ TEST_P(CudaGolden, AgreesWithTheReferenceInExactArithmetic) { check(Precision::k
 TEST_P(CudaGolden, StaysWithinTheStatedBoundsInNativeArithmetic) { check(Precision::kNative); }
 
 INSTANTIATE_TEST_SUITE_P(Models, CudaGolden, testing::ValuesIn(reference_models()),
-                         [](const auto& test) { return test_name(test.param); });
+    [](const auto& test) { return test_name(test.param); });
 
 // Weights in FP8 with scales of rows, and of blocks: as far from the golden file as the CPU is.
 TEST(CudaRunner, AppliesTheScalesOfFp8Weights) {
@@ -101,11 +102,11 @@ TEST(CudaRunner, GivesEachSequenceOfABatchItsOwnLogitsAndHiddenStates) {
         hidden(static_cast<size_t>(traits.hidden));
     KvPool pool = runner.make_kv_pool({.dtype = DType::kF32, .num_pages = 8});
     runner.forward({.tokens = tokens,
-                    .sequences = sequences,
-                    .logit_rows = logit_rows,
-                    .hidden_rows = hidden_rows,
-                    .hidden = hidden},
-                   pool, logits);
+                       .sequences = sequences,
+                       .logit_rows = logit_rows,
+                       .hidden_rows = hidden_rows,
+                       .hidden = hidden},
+        pool, logits);
     logits.insert(logits.end(), hidden.begin(), hidden.end());
     return logits;
   };
@@ -168,15 +169,15 @@ TEST(CudaRunner, FeedsEachStepTheTokensOfTheOneBefore) {
     }
     const auto submit = [&](int64_t step) {  // step 0 is the prompts
       const int64_t count = step == 0 ? 2 : 1;
-      const std::vector<AttentionSequence> sequences = {{pages[0], 2 + step, 0, count},
-                                                        {pages[1], 2 + step, count, count}};
+      const std::vector<AttentionSequence> sequences = {
+          {pages[0], 2 + step, 0, count}, {pages[1], 2 + step, count, count}};
       const std::vector<int64_t> rows = {count - 1, 2 * count - 1};
       const std::vector<FedToken> fed = {{0, 1}, {1, 0}};  // crossed: each goes on with the other's token
       for (SampleRow& sample : samples) sample.uniform = 0.37 + 0.02 * static_cast<double>(step);
       return runner.submit({.tokens = std::span(prompt).first(static_cast<size_t>(2 * count)),
-                            .sequences = sequences,
-                            .logit_rows = rows},
-                           {.fed = step == 0 ? std::span<const FedToken>{} : fed, .samples = samples}, pool);
+                               .sequences = sequences,
+                               .logit_rows = rows},
+          {.fed = step == 0 ? std::span<const FedToken>{} : fed, .samples = samples}, pool);
     };
     std::vector<int32_t> tokens;
     const auto wait = [&](StepTicket ticket) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/cuda/cuda_steps.h"
 
 #include <algorithm>
@@ -58,7 +59,7 @@ void CudaSteps<T>::sample_on_device(Slot& slot) {
   if (count == 0) return;
   device_sampler_.run(forward_.logits(), forward_.tokens(), forward_.sampled_ids(count));
   gpu::copy_to_host(room_for<gpu::SampleOutcome>(slot.outcomes, count), device_sampler_.outcomes(),
-                    count * static_cast<int64_t>(sizeof(gpu::SampleOutcome)), stream_);
+      count * static_cast<int64_t>(sizeof(gpu::SampleOutcome)), stream_);
 }
 
 // Starts the copies of what the host wants, and marks their end.
@@ -70,10 +71,10 @@ void CudaSteps<T>::fetch(const ForwardBatch& batch, std::span<const int64_t> log
   for (size_t i = 0, end = 0; i < logit_rows.size(); i = end) {  // neighbours travel together
     for (end = i + 1; end < logit_rows.size() && logit_rows[end] == logit_rows[end - 1] + 1;) ++end;
     gpu::copy_to_host(logits + static_cast<int64_t>(i) * vocab, forward_.logits() + logit_rows[i] * vocab,
-                      static_cast<int64_t>(end - i) * vocab * kFloat, stream_);
+        static_cast<int64_t>(end - i) * vocab * kFloat, stream_);
   }
-  gpu::copy_to_host(room_for<float>(slot.hidden, num_hidden), forward_.hidden(), num_hidden * kFloat,
-                    stream_);
+  gpu::copy_to_host(
+      room_for<float>(slot.hidden, num_hidden), forward_.hidden(), num_hidden * kFloat, stream_);
   slot.done.record(stream_);
   slot.num_logits = logit_rows.size() * static_cast<size_t>(vocab);
   slot.num_hidden = static_cast<size_t>(num_hidden);
@@ -92,21 +93,21 @@ void CudaSteps<T>::sample_on_host(const ForwardBatch& batch, const StepExtras& e
   for (const int64_t row : batch.logit_rows) last_tokens_.push_back(tokens[row]);
   auto* logits = slot.logits.template as<float>();
   host_sampler_.run({.rows = extras.samples,
-                     .logits = std::span<const float>(logits, slot.num_logits),
-                     .last_tokens = last_tokens_,
-                     .sampled = std::span(slot.sampled).first(slot.num_sampled)},
-                    threads_);
+                        .logits = std::span<const float>(logits, slot.num_logits),
+                        .last_tokens = last_tokens_,
+                        .sampled = std::span(slot.sampled).first(slot.num_sampled)},
+      threads_);
   // Those the host wants move up; they ascend, so that none is overwritten before it moved.
   for (size_t i = 0; i < extras.host_logits.size(); ++i)
     std::copy_n(logits + extras.host_logits[i] * traits_.vocab, traits_.vocab,
-                logits + static_cast<int64_t>(i) * traits_.vocab);
+        logits + static_cast<int64_t>(i) * traits_.vocab);
   slot.num_logits = extras.host_logits.size() * static_cast<size_t>(traits_.vocab);
 }
 
 template <class T>
 StepResult CudaSteps<T>::wait(StepTicket ticket) {
   CHEETAH_ASSERT(ticket == StepTicket{num_waited_} && num_waited_ < num_submitted_,
-                 "steps are waited for in their order");
+      "steps are waited for in their order");
   Slot& slot = slots_[set_of(num_waited_++)];
   try {
     slot.done.wait();
@@ -118,8 +119,8 @@ StepResult CudaSteps<T>::wait(StepTicket ticket) {
     for (size_t i = 0; i < slot.num_sampled; ++i)
       read_outcome(slot.outcomes.template as<gpu::SampleOutcome>()[i], slot.sampled[i]);
   return {.sampled = std::span(slot.sampled).first(slot.num_sampled),
-          .logits = std::span(slot.logits.template as<const float>(), slot.num_logits),
-          .hidden = std::span(slot.hidden.template as<const float>(), slot.num_hidden)};
+      .logits = std::span(slot.logits.template as<const float>(), slot.num_logits),
+      .hidden = std::span(slot.hidden.template as<const float>(), slot.num_hidden)};
 }
 
 template class CudaSteps<float>;

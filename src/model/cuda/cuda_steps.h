@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Runner's submit() and wait() on a CUDA device.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/cuda/decode_shape.h"
 
 #include <algorithm>
@@ -7,8 +8,8 @@
 namespace cheetah {
 namespace {
 
-constexpr std::array<int64_t, 17> kRows = {1,  2,   4,   8,   16,  24,  32,  48, 64,
-                                           96, 128, 160, 192, 224, 256, 384, 512};
+constexpr std::array<int64_t, 17> kRows = {
+    1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256, 384, 512};
 constexpr uint64_t kLeastContext = 1024;
 
 }  // namespace
@@ -25,8 +26,8 @@ std::optional<DecodeShape> decode_shape(const ForwardBatch& batch) {
     longest = std::max(longest, batch.sequences[i].context_tokens);
   }
   return DecodeShape{.rows = *std::ranges::lower_bound(kRows, rows),
-                     .context = static_cast<int64_t>(
-                         std::bit_ceil(std::max(kLeastContext, static_cast<uint64_t>(longest))))};
+      .context =
+          static_cast<int64_t>(std::bit_ceil(std::max(kLeastContext, static_cast<uint64_t>(longest))))};
 }
 
 }  // namespace cheetah

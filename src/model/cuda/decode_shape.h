@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The few shapes that decode steps are filled up to, so that a recorded graph fits the next step too. Pure.
 #include <cstdint>

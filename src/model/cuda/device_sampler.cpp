@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/cuda/device_sampler.h"
 
 #include <algorithm>
@@ -20,10 +21,10 @@ void DeviceSampler::send(std::span<const SampleRow> rows, std::span<const int64_
   logit_rows_.clear();
   for (const int64_t row : logit_rows) logit_rows_.push_back(static_cast<int32_t>(row));
   args_ = {.vocab = vocab_,
-           .num_rows = std::ssize(rows),
-           .num_changed = plan_.num_changed(),
-           .filters = plan_.filters(),
-           .has_logprobs = plan_.has_logprobs()};
+      .num_rows = std::ssize(rows),
+      .num_changed = plan_.num_changed(),
+      .filters = plan_.filters(),
+      .has_logprobs = plan_.has_logprobs()};
   if (rows.empty()) return;
   send_lists();
   reserve();
@@ -39,9 +40,8 @@ void DeviceSampler::run(const float* logits, const int32_t* tokens, int32_t* ids
 
 // One block of all lists.
 void DeviceSampler::send_lists() {
-  const std::array lists = {bytes_of(plan_.entries()), bytes_of(plan_.seen()),
-                            bytes_of(plan_.biased()),  bytes_of(plan_.forbidden()),
-                            bytes_of(plan_.masks()),   bytes_of(std::span<const int32_t>(logit_rows_))};
+  const std::array lists = {bytes_of(plan_.entries()), bytes_of(plan_.seen()), bytes_of(plan_.biased()),
+      bytes_of(plan_.forbidden()), bytes_of(plan_.masks()), bytes_of(std::span<const int32_t>(logit_rows_))};
   std::array<int64_t, lists.size()> offsets{};
   int64_t total = 0;
   for (size_t i = 0; i < lists.size(); ++i) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/cuda/device_weights.h"
 
 #include "base/error.h"
@@ -9,8 +10,8 @@ Placement::Piece piece_of(const WeightMatrix& w) {
   return {w.data, w.data ? w.rows * row_bytes(w.dtype, w.cols) : 0};
 }
 Placement::Piece piece_of(const float* vector, int64_t count) {
-  return {reinterpret_cast<const std::byte*>(vector),
-          vector ? count * static_cast<int64_t>(sizeof(float)) : 0};
+  return {
+      reinterpret_cast<const std::byte*>(vector), vector ? count * static_cast<int64_t>(sizeof(float)) : 0};
 }
 
 // Every matrix and vector of a layer except the experts, which join in pairs. `on` takes a WeightMatrix& or a
@@ -19,8 +20,8 @@ template <class Visit>
 void visit_layer(LayerWeights& layer, const ModelTraits& traits, Visit&& on) {
   AttentionWeights& a = layer.attention;
   for (Linear* linear : {&a.qkv, &a.q, &a.k, &a.v, &a.o, &a.q_a, &a.kv_a, &layer.mlp.gate_up, &layer.mlp.gate,
-                         &layer.mlp.up, &layer.mlp.down, &layer.moe.router, &layer.moe.shared.gate_up,
-                         &layer.moe.shared.gate, &layer.moe.shared.up, &layer.moe.shared.down}) {
+           &layer.mlp.up, &layer.mlp.down, &layer.moe.router, &layer.moe.shared.gate_up,
+           &layer.moe.shared.gate, &layer.moe.shared.up, &layer.moe.shared.down}) {
     on(linear->w);
     on(linear->bias, linear->w.rows);
   }
@@ -146,8 +147,8 @@ void DeviceWeights::plan(const ModelTraits& traits) {
 void DeviceWeights::translate(const ModelTraits& traits) {
   const auto move = [&](auto*& pointer) {
     if (!pointer) return;
-    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(block_.data() +
-                                                                           placement_.offset_of(pointer));
+    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(
+        block_.data() + placement_.offset_of(pointer));
   };
   const auto visit = [&](auto& what, auto...) {
     if constexpr (std::is_same_v<std::remove_reference_t<decltype(what)>, WeightMatrix>) {
@@ -186,8 +187,8 @@ void DeviceWeights::make_tables(const ModelTraits& traits) {
   local_rope_ = upload_rope(traits.local_rope);
 }
 
-gpu::WeightMatrices DeviceWeights::table_of(const std::vector<WeightMatrix>& matrices,
-                                            const std::vector<const float*>& biases) {
+gpu::WeightMatrices DeviceWeights::table_of(
+    const std::vector<WeightMatrix>& matrices, const std::vector<const float*>& biases) {
   if (matrices.empty()) return {};
   const WeightMatrix& first = matrices.front();
   std::vector<const std::byte*> data;
@@ -218,8 +219,7 @@ gpu::WeightMatrices DeviceWeights::table_of(const std::vector<WeightMatrix>& mat
 }
 
 DeviceRope DeviceWeights::upload_rope(const RopeTraits& rope) {
-  return {
-      .inv_freq = reinterpret_cast<const float*>(keep(std::as_bytes(std::span(rope.inv_freq)))),
+  return {.inv_freq = reinterpret_cast<const float*>(keep(std::as_bytes(std::span(rope.inv_freq)))),
       .long_inv_freq = reinterpret_cast<const float*>(keep(std::as_bytes(std::span(rope.long_inv_freq))))};
 }
 

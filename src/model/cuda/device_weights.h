@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A model's weights on the device.
 #include <span>
@@ -36,8 +37,8 @@ class DeviceWeights {
   void plan(const ModelTraits& traits);
   void translate(const ModelTraits& traits);
   void make_tables(const ModelTraits& traits);
-  gpu::WeightMatrices table_of(const std::vector<WeightMatrix>& matrices,
-                               const std::vector<const float*>& biases);
+  gpu::WeightMatrices table_of(
+      const std::vector<WeightMatrix>& matrices, const std::vector<const float*>& biases);
   DeviceRope upload_rope(const RopeTraits& rope);
   const std::byte* keep(std::span<const std::byte> bytes);  // a small array of our own
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/cuda/placement.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Where each of a model's weights goes in one block of device memory. Pure: decides, moves nothing.
 #include <cstddef>

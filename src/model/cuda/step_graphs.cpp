@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/cuda/step_graphs.h"
 
 #include <algorithm>

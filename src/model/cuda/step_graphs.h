@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Recorded decode steps.
 #include <vector>
@@ -17,7 +18,7 @@ class StepGraphs {
   // Tells whether the shape came before since the last clear(), and remembers it.
   bool seen_before(const DecodeShape& shape);
   const gpu::Graph& add(const DecodeShape& shape,
-                        gpu::Graph graph);  // in the place of the least recently used
+      gpu::Graph graph);  // in the place of the least recently used
   void clear();
   void count_rows(int64_t rows, const DecodeShape& shape);
 

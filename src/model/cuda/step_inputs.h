@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What a step tells the device: tokens, positions, sequences and pages, in one copy.
 #include <array>
@@ -5,6 +6,7 @@
 #include <vector>
 
 #include "kernels/attention/attention_cuda.h"
+#include "model/batch_rows.h"
 #include "model/cuda/decode_shape.h"
 
 namespace cheetah {
@@ -14,10 +16,9 @@ class StepInputs {
  public:
   explicit StepInputs(const DevicePlace& place) : place_(place) {}
 
-  // Checks the batch as the CPU's runner does and sends it on its way, filled up to a shape where one is
-  // given. Throws Error for a token outside the vocabulary or a sequence longer than the model's positions.
+  // Checks the batch (batch_rows.h) and sends it on its way, filled up to a shape where one is given.
   void load(const ForwardBatch& batch, const ModelTraits& traits, std::span<const FedToken> fed,
-            const std::optional<DecodeShape>& shape);
+      const std::optional<DecodeShape>& shape);
 
   int32_t* tokens() const { return tokens_; }
   const int32_t* fed() const { return fed_; }  // [rows]: which of the last step's samples, or -1
@@ -28,7 +29,7 @@ class StepInputs {
   const int32_t* wanted_rows() const { return wanted_rows_; }
   int64_t num_logits() const { return num_logits_; }
   int64_t num_hidden() const { return num_hidden_; }
-  bool wants_all_rows() const { return wants_all_; }  // the logits of each row, in order
+  bool wants_all_rows() const { return host_rows_.wants_all; }
   // With the pages of one of the pool's groups.
   gpu::AttentionBatch attention(int64_t group) const {
     gpu::AttentionBatch batch = attention_;
@@ -44,17 +45,14 @@ class StepInputs {
     gpu::PinnedBuffer memory;
     gpu::Event sent;
   };
-  void gather(const ForwardBatch& batch, const ModelTraits& traits, std::span<const FedToken> fed);
-  void add_tokens(const ForwardBatch& batch, const ModelTraits& traits, std::span<const FedToken> fed);
-  void add_rows(const AttentionSequence& sequence, const ModelTraits& traits);
-  void add_wanted(const ForwardBatch& batch);
+  void gather(const ForwardBatch& batch, std::span<const FedToken> fed);
   void fill_up(const DecodeShape& shape);
   void add_pages(std::span<const AttentionSequence> sequences);
   void send(bool has_long_rope);
 
   DevicePlace place_;
-  std::vector<int32_t> host_tokens_, host_fed_, host_positions_, host_row_sequence_, host_long_, host_wanted_,
-      host_pages_;
+  BatchRows host_rows_;
+  std::vector<int32_t> host_tokens_, host_fed_, host_pages_;
   std::vector<gpu::SequenceEntry> host_sequences_;  // of all groups, one after another
   std::array<Staging, 2> staging_;
   size_t next_staging_ = 0;
@@ -65,7 +63,6 @@ class StepInputs {
   const int32_t* uses_long_ = nullptr;
   const int32_t* wanted_rows_ = nullptr;
   int64_t num_logits_ = 0, num_hidden_ = 0;
-  bool wants_all_ = false;
   gpu::AttentionBatch attention_;
 };
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -38,8 +39,8 @@ void upload_pieces(const Placement& placement, const gpu::DeviceBuffer& block, g
   size_t turn = 0;
   for (const auto& [data, place] : placement.places())
     for (int64_t at = 0; at < place.bytes; at += staged)
-      stages[turn++ % stages.size()].send(threads, data + at, std::min(staged, place.bytes - at),
-                                          block.data() + place.offset + at, stream);
+      stages[turn++ % stages.size()].send(
+          threads, data + at, std::min(staged, place.bytes - at), block.data() + place.offset + at, stream);
   stream.wait();
 }
 

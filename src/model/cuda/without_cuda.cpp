@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/error.h"
 #include "model/cuda/cuda_runner.h"
 

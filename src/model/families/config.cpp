@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: MIT
 #include "model/families/config.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -33,7 +35,7 @@ constexpr std::array<std::pair<std::string_view, Activation>, 9> kActivations = 
 void Config::reject(std::string_view name, const std::string& rule) const {
   const Json* value = find(name);
   throw Error(format("{}: field \"{}\" is {}, expected {}", what(), name,
-                     value ? printable(dump_json(*value)) : "absent", rule));
+      value ? printable(dump_json(*value)) : "absent", rule));
 }
 
 int64_t Config::size(std::string_view name) const { return fields_.integer(name, 1, kMaxSize); }
@@ -81,6 +83,10 @@ Activation Config::activation(std::string_view name, std::string fallback) const
   reject(name, "one of " + known);
 }
 
+void Config::require_boolean(std::string_view name, bool value, const std::string& why) const {
+  if (boolean_or(name, value) != value) reject(name, format("{}: {}", value ? "true" : "false", why));
+}
+
 int64_t Config::window_or(std::string_view name, int64_t fallback) const {
   if (!stands(name)) return fallback;
   return fields_.integer_or(name, 0, 1, kMaxPositions);
@@ -96,8 +102,9 @@ FamilyModel read_base(const Config& config, const ConfigDefaults& defaults) {
   traits.layers.resize(static_cast<size_t>(config.integer_or("num_hidden_layers", 0, 1, kMaxLayers)));
   if (defaults.heads == 0 && !config.has("num_attention_heads")) config.size("num_attention_heads");
   traits.heads = config.integer_or("num_attention_heads", defaults.heads, 1, kMaxHeads);
-  traits.kv_heads = config.integer_or("num_key_value_heads",
-                                      defaults.kv_heads ? defaults.kv_heads : traits.heads, 1, kMaxHeads);
+  const bool null_kv_heads = config.stands("num_key_value_heads") && !config.has("num_key_value_heads");
+  const int64_t kv_heads = defaults.kv_heads == 0 || null_kv_heads ? traits.heads : defaults.kv_heads;
+  traits.kv_heads = config.integer_or("num_key_value_heads", kv_heads, 1, kMaxHeads);
   if (traits.heads % traits.kv_heads != 0)
     config.reject("num_key_value_heads", format("a divisor of num_attention_heads = {}", traits.heads));
   traits.head_dim = config.integer_or("head_dim", defaults.head_dim, 1, kMaxHeadDim);
@@ -132,6 +139,14 @@ std::optional<std::vector<bool>> read_sliding_layers(const Config& config, int64
 
 void set_windows(ModelTraits& traits, const std::vector<bool>& sliding, int64_t window) {
   for (size_t i = 0; i < traits.layers.size(); ++i) traits.layers[i].window = sliding[i] ? window : 0;
+}
+
+void set_sliding_windows(
+    const Config& config, const std::vector<bool>& sliding, int64_t default_window, ModelTraits& traits) {
+  const int64_t window = config.window_or("sliding_window", default_window);
+  if (window == 0 && std::ranges::find(sliding, true) != sliding.end())
+    config.reject("sliding_window", "a number of tokens: some layers slide");
+  set_windows(traits, sliding, window);
 }
 
 void set_all_windows(ModelTraits& traits, int64_t window) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What model families share in reading a Hugging Face config.json: checked fields, sizes, rotary embeddings.
 #include <cstdint>
@@ -41,6 +42,8 @@ class Config {
   }
   std::vector<double> positives(std::string_view name, int64_t count) const;  // exactly count of them
   Activation activation(std::string_view name, std::string fallback) const;
+  // For a field that transformers reads but that only has one value here.
+  void require_boolean(std::string_view name, bool value, const std::string& why) const;
   // 0 where null; fallback where absent.
   int64_t window_or(std::string_view name, int64_t fallback) const;
 
@@ -70,14 +73,20 @@ FamilyModel read_base(const Config& config, const ConfigDefaults& defaults);
 
 // The embedding for rotary dimensions out of `head_dim`. layer_type picks a part of rope_parameters where it
 // is divided by layer types; "" takes the whole.
-RopeTraits read_rope(const Config& config, int64_t head_dim, double default_theta,
-                     std::string_view layer_type = "");
+RopeTraits read_rope(
+    const Config& config, int64_t head_dim, double default_theta, std::string_view layer_type = "");
+// The same for families that may turn a part of a head only, default_part where no field says.
+RopeTraits read_partial_rope(
+    const Config& config, int64_t head_dim, double default_theta, double default_part);
 // Yarn's correction of the softmax scale (DeepSeek), 1 without.
 double read_mscale_correction(const Config& config);
 
 // layer_types as "this layer is sliding"; nullopt where the config has none.
 std::optional<std::vector<bool>> read_sliding_layers(const Config& config, int64_t layers);
 void set_windows(ModelTraits& traits, const std::vector<bool>& sliding, int64_t window);
+// sliding_window in the layers that slide, which a null refuses.
+void set_sliding_windows(
+    const Config& config, const std::vector<bool>& sliding, int64_t default_window, ModelTraits& traits);
 void set_all_windows(ModelTraits& traits, int64_t window);
 // use_sliding_window, sliding_window, max_window_layers, layer_types of the Qwen families.
 void read_qwen_windows(const Config& config, ModelTraits& traits);

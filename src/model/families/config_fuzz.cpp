@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Any bytes taken for a config.json give traits the forward pass can trust, or an Error.
 #include <cstdint>
 #include <string_view>

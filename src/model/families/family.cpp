@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT
 #include "model/families/family.h"
 
 #include <array>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "model/packed/quantization_config.h"
 
 namespace cheetah {
 namespace {
@@ -25,6 +27,12 @@ constexpr std::array kFamilies = {
     Family{"granite", read_granite},
     Family{"gpt_oss", read_gpt_oss},
     Family{"gpt2", read_gpt2},
+    Family{"glm4_moe", read_glm4_moe},
+    Family{"cohere2", read_cohere2},
+    Family{"olmoe", read_olmoe},
+    Family{"smollm3", read_smollm3},
+    Family{"starcoder2", read_starcoder2},
+    Family{"gpt_neox", read_gpt_neox},
 };
 
 std::string known_families() {
@@ -34,20 +42,14 @@ std::string known_families() {
   return known;
 }
 
-// Only forms the loader decodes; anything else would be read as garbage.
-void check_quantization(const Config& config, const FamilyModel& model) {
-  const Json* quantization = config.find("quantization_config");
-  if (!quantization) return;
-  const Config fields(*quantization, config.what() + ": quantization_config");
-  const std::string method = fields.string_or("quant_method", "");
-  if (method == "mxfp4" && model.names.gpt_oss_experts) return;
-  if (method == "fp8" || method == "fbgemm_fp8") return;
-  if (method == "compressed-tensors") {
-    if (fields.string_or("format", "") == "float-quantized") return;
-    fields.reject("format", "\"float-quantized\" (FP8)");
-  }
-  fields.reject("quant_method",
-                "\"fp8\", \"fbgemm_fp8\", \"compressed-tensors\" in FP8, or \"mxfp4\" for gpt_oss");
+// MXFP4 is a form of gpt_oss's experts; what other methods there are, the config's reader knows.
+void check_quantization(const Json& config, const std::string& what, const FamilyModel& model) {
+  read_quantization_config(config, what);
+  const auto quantization = config.find("quantization_config");
+  if (quantization == config.end() || !quantization->is_object() || model.names.gpt_oss_experts) return;
+  const Config fields(*quantization, what + ": quantization_config");
+  if (fields.string_or("quant_method", "") == "mxfp4")
+    fields.reject("quant_method", "another method: \"mxfp4\" is for gpt_oss");
 }
 
 }  // namespace
@@ -62,11 +64,11 @@ FamilyModel read_family(const Json& config, const std::string& what) {
     if (family.model_type != wanted) continue;
     FamilyModel model = family.read(fields);
     model.traits.family = wanted;
-    check_quantization(fields, model);
+    check_quantization(config, what, model);
     return model;
   }
-  throw Error(format("{}: unsupported architecture \"{}\"; supported: {}", what, printable(wanted),
-                     known_families()));
+  throw Error(format(
+      "{}: unsupported architecture \"{}\"; supported: {}", what, printable(wanted), known_families()));
 }
 
 }  // namespace cheetah

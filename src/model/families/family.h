@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <span>
 #include <string>
@@ -34,5 +35,11 @@ FamilyModel read_olmo2(const Config& config);
 FamilyModel read_granite(const Config& config);
 FamilyModel read_gpt_oss(const Config& config);
 FamilyModel read_gpt2(const Config& config);
+FamilyModel read_glm4_moe(const Config& config);
+FamilyModel read_cohere2(const Config& config);
+FamilyModel read_olmoe(const Config& config);
+FamilyModel read_smollm3(const Config& config);
+FamilyModel read_starcoder2(const Config& config);
+FamilyModel read_gpt_neox(const Config& config);
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/families/gemma.h"
 
 #include <cmath>
@@ -7,13 +8,13 @@ namespace cheetah {
 // Published configurations leave out what transformers has as a default.
 FamilyModel read_gemma_base(const Config& config, int64_t default_vocab, int64_t default_positions) {
   FamilyModel model = read_base(config, {.vocab = default_vocab,
-                                         .heads = 8,
-                                         .kv_heads = 4,
-                                         .head_dim = 256,
-                                         .max_positions = default_positions,
-                                         .tied = true,
-                                         .activation_field = "hidden_activation",
-                                         .activation = "gelu_pytorch_tanh"});
+                                            .heads = 8,
+                                            .kv_heads = 4,
+                                            .head_dim = 256,
+                                            .max_positions = default_positions,
+                                            .tied = true,
+                                            .activation_field = "hidden_activation",
+                                            .activation = "gelu_pytorch_tanh"});
   ModelTraits& traits = model.traits;
   if (config.boolean_or("use_bidirectional_attention", false))
     config.reject("use_bidirectional_attention", "false: a text generator attends backwards only");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/families/family.h"
 #include "model/families/gemma.h"
 
@@ -23,7 +24,7 @@ FamilyModel read_gemma2(const Config& config) {
   std::vector<bool> alternating;
   for (int64_t i = 0; i < count; ++i) alternating.push_back(i % 2 == 0);
   set_windows(traits, read_sliding_layers(config, count).value_or(alternating),
-              config.window_or("sliding_window", 4096));
+      config.window_or("sliding_window", 4096));
   return model;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/families/family.h"
 #include "model/families/gemma.h"
 #include "model/rope_scaling.h"
@@ -15,6 +16,7 @@ RopeTraits read_local_rope(const Config& config, int64_t head_dim) {
 
 }  // namespace
 
+// Of Gemma 2's soft caps only the logits' is left: attn_logit_softcapping means nothing here.
 FamilyModel read_gemma3_text(const Config& config) {
   FamilyModel model = read_gemma_base(config, 262208, 131072);
   ModelTraits& traits = model.traits;
@@ -22,13 +24,11 @@ FamilyModel read_gemma3_text(const Config& config) {
   traits.rope = read_rope(config, traits.head_dim, 1e6, "full_attention");
   traits.local_rope = read_local_rope(config, traits.head_dim);
   traits.qk_norm = true;
-  traits.attention_soft_cap = static_cast<float>(config.positive_or("attn_logit_softcapping", 0.0));
   traits.logit_soft_cap = static_cast<float>(config.positive_or("final_logit_softcapping", 0.0));
 
   const auto count = static_cast<int64_t>(traits.layers.size());
-  const int64_t pattern =
-      config.integer_or("sliding_window_pattern",
-                        config.integer_or("_sliding_window_pattern", 6, 1, count + 64), 1, count + 64);
+  const int64_t pattern = config.integer_or("sliding_window_pattern",
+      config.integer_or("_sliding_window_pattern", 6, 1, count + 64), 1, count + 64);
   std::vector<bool> sliding;
   for (int64_t i = 0; i < count; ++i) sliding.push_back((i + 1) % pattern != 0);
   sliding = read_sliding_layers(config, count).value_or(sliding);

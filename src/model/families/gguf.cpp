@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // GGUF architectures. Their converters have already permuted llama's query and key rows to interleaved rotary
 // pairs and added one to Gemma's norm weights.
 #include <array>
@@ -115,10 +116,14 @@ void read_gpt_oss(const GgufConfig& config, FamilyModel& model) {
   model.names.experts_bias = Presence::kYes;
 }
 
-void read_gpt2(const GgufConfig& config, FamilyModel& model) {
-  ModelTraits& traits = model.traits;
+void read_layer_norms(const GgufConfig& config, ModelTraits& traits) {
   traits.norm = NormKind::kLayer;
   traits.norm_eps = static_cast<float>(config.positive_or("attention.layer_norm_epsilon", 1e-5));
+}
+
+void read_gpt2(const GgufConfig& config, FamilyModel& model) {
+  ModelTraits& traits = model.traits;
+  read_layer_norms(config, traits);
   traits.learned_positions = true;
   traits.gated_mlp = false;
   traits.activation = Activation::kGeluTanh;
@@ -152,24 +157,67 @@ void read_deepseek2(const GgufConfig& config, FamilyModel& model) {
 }
 
 void read_deepseek2_model(const GgufConfig& config, FamilyModel& model) {
-  constexpr int64_t kSigmoid = 2;  // expert_gating_func
+  constexpr int64_t kSoftmax = 1;  // expert_gating_func
   read_deepseek2(config, model);
   ModelTraits& traits = model.traits;
   read_gguf_experts(config, traits);
   MoeTraits& moe = traits.moe;
   if (moe.experts == 0) return;
   moe.normalize = config.boolean_or("expert_weights_norm", false);
-  moe.shared_hidden = config.integer_or("expert_shared_count", 0, 0, 1024) * moe.expert_hidden;
-  moe.groups = config.integer_or("expert_group_count", 1, 1, moe.experts);
-  moe.top_groups = config.integer_or("expert_group_used_count", 1, 1, moe.groups);
-  if (moe.experts % moe.groups != 0)
-    config.reject("expert_group_count", format("{}", moe.groups),
-                  format("a divisor of expert_count = {}", moe.experts));
-  if (config.integer_or("expert_gating_func", 1, 0, 8) != kSigmoid) return;
-  moe.score = RouterScore::kSigmoid;
-  moe.normalize_floor = 1e-20f;
-  moe.group_score_top2 = true;
-  model.names.selection_bias = "exp_probs_b.bias";
+  read_gguf_expert_groups(config, moe);
+  read_gguf_gating(config, kSoftmax, model);
+}
+
+void read_olmoe(const GgufConfig& config, FamilyModel& model) {
+  ModelTraits& traits = model.traits;
+  traits.rope = read_gguf_rope(config, traits.head_dim, true);
+  traits.qk_norm_whole = true;
+  traits.qkv_clip = static_cast<float>(config.positive_or("attention.clamp_kqv", 0.0));
+  read_gguf_experts(config, traits);
+  traits.moe.normalize = config.boolean_or("expert_weights_norm", false);
+}
+
+// Its converter permutes rows as llama's does; the format has no list of the layers without positions.
+void read_smollm3(const GgufConfig& config, FamilyModel& model) {
+  constexpr size_t kPeriod = 4;
+  model.traits.rope = read_gguf_rope(config, model.traits.head_dim, true);
+  model.traits.rope.layout = RopeLayout::kInterleaved;
+  std::vector<LayerTraits>& layers = model.traits.layers;
+  for (size_t i = 0; i < layers.size(); ++i) layers[i].rotate = (i + 1) % kPeriod != 0;
+}
+
+void read_cohere2(const GgufConfig& config, FamilyModel& model) {
+  ModelTraits& traits = model.traits;
+  read_layer_norms(config, traits);
+  traits.norm_bias = false;
+  traits.parallel_blocks = traits.shared_norm = true;
+  traits.logit_scale = static_cast<float>(config.positive_or("logit_scale", 0.0625));
+  traits.rope = read_gguf_rope(config, traits.head_dim, true);
+  traits.rope.layout = RopeLayout::kInterleaved;  // as the model was trained: nothing is permuted
+  set_periodic_windows(traits, config.integer("attention.sliding_window", 1, kMaxWindow),
+      config.integer_or("attention.sliding_window_pattern", 4, 1, 4096));
+  for (LayerTraits& layer : traits.layers) layer.rotate = layer.window > 0;
+}
+
+void read_starcoder2(const GgufConfig& config, FamilyModel& model) {
+  ModelTraits& traits = model.traits;
+  read_layer_norms(config, traits);
+  traits.gated_mlp = false;
+  traits.activation = Activation::kGeluTanh;
+  traits.rope = read_gguf_rope(config, traits.head_dim, true);
+  set_all_windows(traits, config.integer_or("attention.sliding_window", 0, 0, kMaxWindow));
+}
+
+// The converter has put the rows of queries, keys and values apart. Nothing names the activation: the
+// family's default.
+void read_gptneox(const GgufConfig& config, FamilyModel& model) {
+  ModelTraits& traits = model.traits;
+  read_layer_norms(config, traits);
+  traits.gated_mlp = false;
+  traits.activation = Activation::kGeluErf;
+  traits.parallel_blocks = config.boolean_or("use_parallel_residual", true);
+  traits.rope = read_gguf_rope(config, traits.head_dim, true);
+  model.names.qkv = "attn_qkv";
 }
 
 constexpr std::array kArchitectures = {
@@ -185,6 +233,12 @@ constexpr std::array kArchitectures = {
     GgufArchitecture{"gpt-oss", "gpt_oss", read_gpt_oss},
     GgufArchitecture{"gpt2", "gpt2", read_gpt2},
     GgufArchitecture{"deepseek2", "deepseek", read_deepseek2_model},
+    GgufArchitecture{"glm4moe", "glm4_moe", read_gguf_glm4_moe},
+    GgufArchitecture{"cohere2", "cohere2", read_cohere2},
+    GgufArchitecture{"olmoe", "olmoe", read_olmoe},
+    GgufArchitecture{"smollm3", "smollm3", read_smollm3},
+    GgufArchitecture{"starcoder2", "starcoder2", read_starcoder2},
+    GgufArchitecture{"gptneox", "gpt_neox", read_gptneox},
 };
 
 }  // namespace
@@ -204,7 +258,7 @@ FamilyModel read_gguf_family(const GgufFile& file) {
     known += (known.empty() ? "" : ", ") + std::string(architecture.name);
   }
   throw Error(format("{}: unsupported architecture \"{}\"; supported: {}", file.name(),
-                     printable(config.architecture()), known));
+      printable(config.architecture()), known));
 }
 
 }  // namespace cheetah

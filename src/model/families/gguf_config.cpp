@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/families/gguf_config.h"
 
 #include <cmath>
@@ -100,7 +101,7 @@ int64_t GgufConfig::integer(std::string_view name, int64_t low, int64_t high) co
   const std::string rule = format("a whole number from {} to {}", low, high);
   const GgufValue* stored = file_.find(key(name));
   if (!stored) reject(name, "absent", rule);
-  if (stored->is_array) {  // one number a layer: taken where they agree
+  if (stored->is_array) {  // one number per layer: taken where they agree
     const std::vector<int64_t> values = file_.integers(key(name));
     for (const int64_t value : values)
       if (value != values.front()) reject(name, "a list of different numbers", rule);
@@ -143,7 +144,7 @@ std::vector<double> GgufConfig::numbers_of_tensor(const std::string& name, int64
   if (at == file_.tensors().end()) return values;
   if (at->second.dtype != DType::kF32 || at->second.shape.elements() != count)
     throw Error(format("{}: tensor \"{}\" is {} {}, expected F32 [{}]", file_.name(), name,
-                       name_of(at->second.dtype), at->second.shape.text(), count));
+        name_of(at->second.dtype), at->second.shape.text(), count));
   for (int64_t i = 0; i < count; ++i) {
     float value = 0;
     std::memcpy(&value, at->second.data + i * 4, 4);
@@ -164,10 +165,10 @@ FamilyModel read_gguf_base(const GgufConfig& config) {
   traits.kv_heads = config.integer_or("attention.head_count_kv", traits.heads, 1, kMaxHeads);
   if (traits.heads % traits.kv_heads != 0)
     config.reject("attention.head_count_kv", format("{}", traits.kv_heads),
-                  format("a divisor of head_count = {}", traits.heads));
+        format("a divisor of head_count = {}", traits.heads));
   if (!config.has("attention.key_length") && traits.hidden % traits.heads != 0)
     config.reject("embedding_length", format("{}", traits.hidden),
-                  format("a multiple of head_count = {}", traits.heads));
+        format("a multiple of head_count = {}", traits.heads));
   traits.head_dim = config.integer_or("attention.key_length", traits.hidden / traits.heads, 1, kMaxSize);
   traits.ffn = config.integer_or("feed_forward_length", 0, 0, kMaxSize);
   traits.max_positions = config.integer_or("context_length", 2048, 1, kMaxPositions);
@@ -189,9 +190,8 @@ RopeTraits read_gguf_rope(const GgufConfig& config, int64_t rotary_dim, bool yar
   if (rope.rotary_dim % 2 != 0)
     config.reject("rope.dimension_count", format("{}", rope.rotary_dim), "an even number");
   rope.scaling = scaling_kind(config);
-  rope.original_context =
-      config.integer_or("rope.scaling.original_context_length",
-                        config.integer_or("context_length", 2048, 1, kMaxPositions), 1, kMaxPositions);
+  rope.original_context = config.integer_or("rope.scaling.original_context_length",
+      config.integer_or("context_length", 2048, 1, kMaxPositions), 1, kMaxPositions);
   rope.factor = config.positive_or("rope.scaling.factor", 1.0);
   rope.truncate = yarn_truncates;
   rope.beta_fast = config.positive_or("rope.scaling.yarn_beta_fast", 32.0);

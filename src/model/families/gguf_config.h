@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What GGUF architectures share in reading a file's metadata: checked "<arch>.NAME" keys, sizes, rotary
 // embeddings.
@@ -41,6 +42,9 @@ FamilyModel read_gguf_base(const GgufConfig& config);
 // With the scaling the file states. yarn_truncates: whether the ramp's ends are rounded.
 RopeTraits read_gguf_rope(const GgufConfig& config, int64_t rotary_dim, bool yarn_truncates);
 void read_gguf_experts(const GgufConfig& config, ModelTraits& traits);
+void read_gguf_expert_groups(const GgufConfig& config, MoeTraits& moe);  // and shared experts
+void read_gguf_gating(const GgufConfig& config, int64_t default_function, FamilyModel& model);
+void read_gguf_glm4_moe(const GgufConfig& config, FamilyModel& model);
 // Layers whose index is not the last of each `period` are sliding.
 void set_periodic_windows(ModelTraits& traits, int64_t window, int64_t period);
 

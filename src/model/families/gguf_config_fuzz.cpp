@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Any bytes taken for a GGUF file give traits the forward pass can trust, or an Error.
 #include <cstdint>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/families/family.h"
 
 namespace cheetah {
@@ -12,7 +13,7 @@ FamilyModel read_gpt_oss(const Config& config) {
   std::vector<bool> alternating;
   for (int64_t i = 0; i < count; ++i) alternating.push_back(i % 2 == 0);
   set_windows(traits, read_sliding_layers(config, count).value_or(alternating),
-              config.window_or("sliding_window", 128));
+      config.window_or("sliding_window", 128));
 
   traits.moe.experts = config.size_or("num_local_experts", 128);
   traits.moe.top_k = config.integer_or("num_experts_per_tok", 4, 1, traits.moe.experts);

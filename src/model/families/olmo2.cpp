@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/families/family.h"
 
 namespace cheetah {

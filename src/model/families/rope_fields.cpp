@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The rotary embedding's fields: rope_parameters of transformers 5, rope_theta and rope_scaling before it.
 #include <array>
 #include <utility>
@@ -91,24 +92,49 @@ void read_scaling(const Config& config, const Config& fields, RopeConfig& rope) 
   }
 }
 
-}  // namespace
+int64_t checked_rotary_dim(const Config& config, int64_t head_dim, double part) {
+  const auto dim = static_cast<int64_t>(static_cast<double>(head_dim) * part);
+  if (part > 1.0 || dim < 2 || dim % 2 != 0)
+    throw Error(format("{}: {} rotary dimensions of {} in a head, expected an even number from 2",
+        config.what(), dim, head_dim));
+  return dim;
+}
 
-RopeTraits read_rope(const Config& config, int64_t head_dim, double default_theta,
-                     std::string_view layer_type) {
-  const Json& object = scaling_object(config, layer_type);
-  const Config fields(object, config.what() + ": rope");
+// Families that turn whole heads do not read partial_rotary_factor: with plain frequencies it means nothing,
+// with scaled ones it would be a contradiction.
+void check_whole_head(const Config& config, const Config& fields) {
+  if (scaling_kind(fields) == RopeScaling::kNone) return;
+  for (const Config* at : {&config, &fields})
+    if (at->positive_or("partial_rotary_factor", 1.0) != 1.0)
+      at->reject("partial_rotary_factor", "1: this family turns whole heads");
+}
+
+RopeTraits read_frequencies(
+    const Config& config, const Config& fields, int64_t rotary_dim, double default_theta) {
   RopeConfig rope;
+  rope.rotary_dim = rotary_dim;
   rope.theta = fields.has("rope_theta") ? fields.positive("rope_theta")
                                         : config.positive_or("rope_theta", default_theta);
   if (!(rope.theta > 1.0)) config.reject("rope_theta", "a number above 1");
-  const double outer = config.positive_or("partial_rotary_factor", 1.0);
-  const double partial = fields.positive_or("partial_rotary_factor", outer);
-  rope.rotary_dim = static_cast<int64_t>(static_cast<double>(head_dim) * partial);
-  if (partial > 1.0 || rope.rotary_dim < 2 || rope.rotary_dim % 2 != 0)
-    throw Error(format("{}: {} rotary dimensions of {} in a head, expected an even number from 2",
-                       config.what(), rope.rotary_dim, head_dim));
   read_scaling(config, fields, rope);
   return make_rope(rope);
+}
+
+}  // namespace
+
+RopeTraits read_rope(
+    const Config& config, int64_t head_dim, double default_theta, std::string_view layer_type) {
+  const Config fields(scaling_object(config, layer_type), config.what() + ": rope");
+  check_whole_head(config, fields);
+  return read_frequencies(config, fields, checked_rotary_dim(config, head_dim, 1.0), default_theta);
+}
+
+RopeTraits read_partial_rope(
+    const Config& config, int64_t head_dim, double default_theta, double default_part) {
+  const Config fields(scaling_object(config, ""), config.what() + ": rope");
+  const double outer = config.positive_or("partial_rotary_factor", default_part);
+  const double part = fields.positive_or("partial_rotary_factor", outer);
+  return read_frequencies(config, fields, checked_rotary_dim(config, head_dim, part), default_theta);
 }
 
 double read_mscale_correction(const Config& config) {

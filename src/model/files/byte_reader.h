@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,7 @@ class ByteReader {
   std::span<const std::byte> take(uint64_t count, std::string_view what) {
     if (count > left())
       throw Error(format("{}: {} at byte {} needs {} bytes, but the file has only {} left", name_, what,
-                         offset_, count, left()));
+          offset_, count, left()));
     const auto taken = bytes_.subspan(offset_, count);
     offset_ += count;
     return taken;

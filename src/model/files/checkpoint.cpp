@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/files/checkpoint.h"
 
 #include <algorithm>
@@ -28,12 +29,12 @@ std::vector<std::string> ending_in(const std::vector<std::string>& names, std::s
   if (names.empty()) throw Error(format("{}: the directory is empty, expected a model", path));
   for (const std::string_view suffix : {".bin", ".pt", ".pth", ".ckpt"})
     if (const auto found = ending_in(names, suffix); !found.empty())
-      throw Error(format("{}: {} is a PyTorch pickle, which can execute code: convert it to safetensors",
-                         path, found[0]));
+      throw Error(format(
+          "{}: {} is a PyTorch pickle, which can execute code: convert it to safetensors", path, found[0]));
   for (const std::string_view suffix : {".onnx", ".h5", ".msgpack", ".npz"})
     if (const auto found = ending_in(names, suffix); !found.empty())
-      throw Error(format("{}: {} is in a format we do not read: get the model as safetensors or GGUF", path,
-                         found[0]));
+      throw Error(format(
+          "{}: {} is in a format we do not read: get the model as safetensors or GGUF", path, found[0]));
   for (const std::string_view suffix : {".incomplete", ".part", ".crdownload", ".aria2"})
     if (const auto found = ending_in(names, suffix); !found.empty())
       throw Error(
@@ -53,7 +54,7 @@ std::optional<std::string> only_gguf(const std::string& path, const std::vector<
   if (found.empty()) return std::nullopt;
   if (found.size() > 1)
     throw Error(format("{}: {} GGUF models in one directory ({}, {}, ...): name the one you want", path,
-                       found.size(), found[0], found[1]));
+        found.size(), found[0], found[1]));
   return found[0];
 }
 
@@ -116,7 +117,7 @@ Checkpoint Checkpoint::open_directory(const std::string& path) {
     checkpoint.add_shard(safetensors[0]);
   else
     throw Error(format("{}: {} safetensors files and no model.safetensors.index.json that says what is where",
-                       path, safetensors.size()));
+        path, safetensors.size()));
   return checkpoint;
 }
 
@@ -169,7 +170,7 @@ void Checkpoint::open_index(const std::string& index_name) {
   for (const auto& [tensor, file] : weight_map->items())
     if (!tensors_of_file.at(file.get_ref<const std::string&>())->contains(tensor))
       throw Error(format("{}: tensor \"{}\" is not in {}, where the index puts it", index_path,
-                         printable(tensor, 120), printable(file.get_ref<const std::string&>(), 120)));
+          printable(tensor, 120), printable(file.get_ref<const std::string&>(), 120)));
 }
 
 int64_t Checkpoint::file_bytes() const {
@@ -185,31 +186,6 @@ std::optional<std::string> Checkpoint::text_file(std::string_view name) const {
 void Checkpoint::prefetch() const {
   if (gguf_) gguf_->prefetch();
   for (const SafetensorsFile& shard : shards_) shard.prefetch();
-}
-
-std::string resolve_model_reference(const std::string& reference, const std::string& hub_directory) {
-  std::error_code error;
-  if (fs::exists(reference, error)) return reference;
-  const size_t slash = reference.find('/');
-  const bool like_a_name = slash != std::string::npos && slash > 0 && slash + 1 < reference.size() &&
-                           reference.find('/', slash + 1) == std::string::npos && reference[0] != '.';
-  if (!like_a_name || hub_directory.empty())
-    throw Error(
-        format("{}: no such file or directory, expected a model directory or a .gguf file", reference));
-  const fs::path home = fs::path(hub_directory) /
-                        ("models--" + reference.substr(0, slash) + "--" + reference.substr(slash + 1));
-  if (!fs::is_directory(home / "snapshots", error))
-    throw Error(
-        format("{}: neither a path nor a model in {}: download it there first", reference, hub_directory));
-  if (fs::exists(home / "refs" / "main", error)) {
-    const std::string revision = read_model_text((home / "refs").string(), "main").value_or("");
-    const std::string name = revision.substr(0, revision.find_first_of(" \r\n"));
-    if (find_model_file((home / "snapshots").string(), name)) return (home / "snapshots" / name).string();
-  }
-  const std::vector<std::string> revisions = list_files((home / "snapshots").string());
-  if (revisions.size() == 1) return (home / "snapshots" / revisions[0]).string();
-  throw Error(format("{}: {} revisions in {} and no refs/main: give the path of one", reference,
-                     revisions.size(), (home / "snapshots").string()));
 }
 
 }  // namespace cheetah

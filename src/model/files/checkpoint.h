@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One model on disk, whatever its format: a Hugging Face directory, one .safetensors file beside its
 // config.json, or a GGUF file (split ones are opened together).
@@ -54,10 +55,5 @@ class Checkpoint {
   std::vector<SafetensorsFile> shards_;
   TensorMap tensors_;
 };
-
-// A model reference from the command line: a path that exists, or an "org/name" of the Hugging Face cache at
-// `hub_directory` ($HF_HOME/hub; empty: do not look). Returns the path to open; throws Error when there is
-// none.
-std::string resolve_model_reference(const std::string& reference, const std::string& hub_directory);
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/files/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 
 #include "base/error.h"
 #include "model/files/foreign_file.h"
+#include "model/files/hub_cache.h"
 #include "model/files/model_directory.h"
 #include "model/files/model_test_files.h"
 
@@ -87,7 +89,7 @@ TEST(Checkpoint, OpensEveryGgufFile) {
     checkpoint.prefetch();
     ++opened;
   }
-  EXPECT_GE(opened, 5);
+  EXPECT_GE(opened, 4);
 }
 
 TEST(Checkpoint, KnowsGgufByItsContentUnderAnyName) {
@@ -134,7 +136,7 @@ TEST(Checkpoint, RefusesABrokenIndex) {
       {"not JSON", "{", "invalid JSON"},
       {"shard not a string", R"({"weight_map":{"a":1}})", "must name a file"},
       {"missing shard", index_of("model-1.safetensors", "model-9.safetensors"),
-       "shard model-9.safetensors is missing"},
+          "shard model-9.safetensors is missing"},
       {"parent directory", index_of("model-1.safetensors", "../a.safetensors"), "not a plain file name"},
       {"absolute path", index_of("model-1.safetensors", "/etc/passwd"), "not a plain file name"},
       {"dots", index_of("model-1.safetensors", ".."), "not a plain file name"},
@@ -142,9 +144,9 @@ TEST(Checkpoint, RefusesABrokenIndex) {
       {"NUL", index_of("model-1.safetensors", "a\\u0000b"), "not a plain file name"},
       {"empty name", index_of("model-1.safetensors", ""), "not a plain file name"},
       {"tensor in another shard", index_of("model-2.safetensors", "model-1.safetensors"),
-       "tensor \"a\" is not in model-2.safetensors"},
+          "tensor \"a\" is not in model-2.safetensors"},
       {"tensor twice", R"({"weight_map":{"a":"model-1.safetensors","a":"model-2.safetensors"}})",
-       "stands twice"},
+          "stands twice"},
   };
   for (const auto& bad : cases) {
     const TemporaryDirectory directory;
@@ -205,8 +207,8 @@ TEST(Checkpoint, ResolvesReferences) {
   EXPECT_MENTIONS(error_of([&] { resolve_model_reference("org/one", hub.path()); }), "2 revisions");
   hub.write("models--org--one/refs/main", "../../..");
   EXPECT_THROW(resolve_model_reference("org/one", hub.path()), Error);
-  EXPECT_MENTIONS(error_of([&] { resolve_model_reference("org/none", hub.path()); }),
-                  "neither a path nor a model");
+  EXPECT_MENTIONS(
+      error_of([&] { resolve_model_reference("org/none", hub.path()); }), "neither a path nor a model");
   EXPECT_MENTIONS(error_of([&] { resolve_model_reference("org/none", ""); }), "no such file");
   EXPECT_MENTIONS(error_of([&] { resolve_model_reference("../none", hub.path()); }), "no such file");
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/files/foreign_file.h"
 
 #include <algorithm>
@@ -17,9 +18,8 @@ using namespace std::string_view_literals;
 
 constexpr std::array kSignatures = {
     Signature{"version https://git-lfs"sv,
-              "this is a git-lfs pointer, not the file itself: run git lfs pull in its repository"sv},
-    Signature{
-        "PK\x03\x04"sv,
+        "this is a git-lfs pointer, not the file itself: run git lfs pull in its repository"sv},
+    Signature{"PK\x03\x04"sv,
         "this is a zip archive or a PyTorch pickle, which can execute code: convert it to safetensors"sv},
     Signature{"\x80\x02"sv, "this is a PyTorch pickle, which can execute code: convert it to safetensors"sv},
     Signature{"\x80\x03"sv, "this is a PyTorch pickle, which can execute code: convert it to safetensors"sv},
@@ -35,7 +35,7 @@ constexpr std::array kSignatures = {
     Signature{"\x28\xb5\x2f\xfd"sv, "this is a zstd archive: unpack it first"sv},
     Signature{"\x7f"
               "ELF"sv,
-              "this is a program, not a model"sv},
+        "this is a program, not a model"sv},
 };
 
 bool starts_with_html(std::string_view text) {
@@ -43,7 +43,7 @@ bool starts_with_html(std::string_view text) {
   if (first == std::string_view::npos) return false;
   std::string head(text.substr(first, 14));
   std::transform(head.begin(), head.end(), head.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return head.starts_with("<!doctype html") || head.starts_with("<html") || head.starts_with("<?xml");
 }
 
@@ -55,8 +55,8 @@ bool looks_like_onnx(std::string_view text) {
 }  // namespace
 
 std::optional<std::string> describe_foreign_file(std::span<const std::byte> bytes, std::string_view path) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
-                              std::min<size_t>(bytes.size(), 512));
+  const std::string_view text(
+      reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 512));
   if (path.ends_with(".incomplete") || path.ends_with(".part") || path.ends_with(".crdownload"))
     return "this is an unfinished download: let it finish or download it again";
   if (text.empty()) return "the file is empty: download it again";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -7,7 +8,7 @@
 
 namespace cheetah {
 
-// What people hand us by mistake: recognises the content (or name) of a file that is no model we can open,
+// What people hand us by mistake: recognises the content (or name) of a file that is not a model we can open,
 // and says in one sentence what it is and what to do. nullopt: nothing known.
 std::optional<std::string> describe_foreign_file(std::span<const std::byte> bytes, std::string_view path);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/files/gguf.h"
 
 #include <algorithm>
@@ -36,22 +37,38 @@ struct StoredType {
 };
 // ggml's type numbers.
 constexpr std::array kStoredTypes = {
-    StoredType{0, "F32", DType::kF32},     StoredType{1, "F16", DType::kF16},
-    StoredType{2, "Q4_0", DType::kQ4_0},   StoredType{3, "Q4_1", DType::kQ4_1},
-    StoredType{6, "Q5_0", DType::kQ5_0},   StoredType{7, "Q5_1", DType::kQ5_1},
-    StoredType{8, "Q8_0", DType::kQ8_0},   StoredType{9, "Q8_1", std::nullopt},
-    StoredType{10, "Q2_K", std::nullopt},  StoredType{11, "Q3_K", std::nullopt},
-    StoredType{12, "Q4_K", DType::kQ4_K},  StoredType{13, "Q5_K", DType::kQ5_K},
-    StoredType{14, "Q6_K", DType::kQ6_K},  StoredType{15, "Q8_K", std::nullopt},
-    StoredType{16, "IQ2_XXS", {}},         StoredType{17, "IQ2_XS", {}},
-    StoredType{18, "IQ3_XXS", {}},         StoredType{19, "IQ1_S", {}},
-    StoredType{20, "IQ4_NL", {}},          StoredType{21, "IQ3_S", {}},
-    StoredType{22, "IQ2_S", {}},           StoredType{23, "IQ4_XS", {}},
-    StoredType{24, "I8", DType::kI8},      StoredType{25, "I16", DType::kI16},
-    StoredType{26, "I32", DType::kI32},    StoredType{27, "I64", DType::kI64},
-    StoredType{28, "F64", DType::kF64},    StoredType{29, "IQ1_M", {}},
-    StoredType{30, "BF16", DType::kBF16},  StoredType{34, "TQ1_0", {}},
-    StoredType{35, "TQ2_0", {}},           StoredType{39, "MXFP4", DType::kMXFP4},
+    StoredType{0, "F32", DType::kF32},
+    StoredType{1, "F16", DType::kF16},
+    StoredType{2, "Q4_0", DType::kQ4_0},
+    StoredType{3, "Q4_1", DType::kQ4_1},
+    StoredType{6, "Q5_0", DType::kQ5_0},
+    StoredType{7, "Q5_1", DType::kQ5_1},
+    StoredType{8, "Q8_0", DType::kQ8_0},
+    StoredType{9, "Q8_1", std::nullopt},
+    StoredType{10, "Q2_K", std::nullopt},
+    StoredType{11, "Q3_K", std::nullopt},
+    StoredType{12, "Q4_K", DType::kQ4_K},
+    StoredType{13, "Q5_K", DType::kQ5_K},
+    StoredType{14, "Q6_K", DType::kQ6_K},
+    StoredType{15, "Q8_K", std::nullopt},
+    StoredType{16, "IQ2_XXS", {}},
+    StoredType{17, "IQ2_XS", {}},
+    StoredType{18, "IQ3_XXS", {}},
+    StoredType{19, "IQ1_S", {}},
+    StoredType{20, "IQ4_NL", {}},
+    StoredType{21, "IQ3_S", {}},
+    StoredType{22, "IQ2_S", {}},
+    StoredType{23, "IQ4_XS", {}},
+    StoredType{24, "I8", DType::kI8},
+    StoredType{25, "I16", DType::kI16},
+    StoredType{26, "I32", DType::kI32},
+    StoredType{27, "I64", DType::kI64},
+    StoredType{28, "F64", DType::kF64},
+    StoredType{29, "IQ1_M", {}},
+    StoredType{30, "BF16", DType::kBF16},
+    StoredType{34, "TQ1_0", {}},
+    StoredType{35, "TQ2_0", {}},
+    StoredType{39, "MXFP4", DType::kMXFP4},
     StoredType{40, "NVFP4", std::nullopt},
 };
 
@@ -158,8 +175,8 @@ class GgufParser {
       count = reader_.read<uint64_t>(what);
       const uint64_t least = std::max<uint64_t>(scalar_bytes(value.type), 1);
       if (count > reader_.left() / (value.type == GgufType::kString ? 8 : least))
-        fail(format("{} declares {} elements but the file has only {} bytes left", what, count,
-                    reader_.left()));
+        fail(format(
+            "{} declares {} elements but the file has only {} bytes left", what, count, reader_.left()));
       if (count > kMaxArrayElements)
         fail(format("{} declares {} elements, more than the limit of {}", what, count, kMaxArrayElements));
     }
@@ -209,7 +226,7 @@ class GgufParser {
       fail(format("{}: offset {} is not a multiple of the alignment {}", what, offset, alignment));
     if (offset > bytes_.size() || size > bytes_.size() - offset)
       fail(format("{}: {} bytes at offset {} reach past the end of the file: it is truncated or damaged",
-                  what, size, offset));
+          what, size, offset));
     if (!tensors.emplace(name, view).second) fail(format("{} stands twice", what));
     extents.push_back({offset, offset + size, std::string(name)});
   }
@@ -222,8 +239,8 @@ class GgufParser {
     for (uint32_t i = 0; i < num_dims; ++i) {
       dims[i] = reader_.read<uint64_t>(what);
       if (dims[i] == 0 || !std::in_range<int64_t>(dims[i]))
-        fail(format("{}: dimension {} is {}, expected a positive number", what, i,
-                    static_cast<int64_t>(dims[i])));
+        fail(format(
+            "{}: dimension {} is {}, expected a positive number", what, i, static_cast<int64_t>(dims[i])));
       try {
         elements *= dims[i];
       } catch (const Error&) {
@@ -235,14 +252,14 @@ class GgufParser {
 
   DType read_stored_type(const std::string& what) {
     const auto id = reader_.read<uint32_t>(what);
-    const auto at = std::find_if(kStoredTypes.begin(), kStoredTypes.end(),
-                                 [&](const StoredType& type) { return type.id == id; });
+    const auto at = std::find_if(
+        kStoredTypes.begin(), kStoredTypes.end(), [&](const StoredType& type) { return type.id == id; });
     if (at == kStoredTypes.end()) fail(format("{}: unknown or removed tensor type {}", what, id));
     if (!at->dtype)
       fail(
           format("{}: tensor type {} is not supported; supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, "
                  "Q5_1, Q4_K, Q5_K, Q6_K and MXFP4",
-                 what, at->name));
+              what, at->name));
     return *at->dtype;
   }
 
@@ -250,7 +267,7 @@ class GgufParser {
     const DTypeTraits& traits = traits_of(view.dtype);
     if (view.shape.back() % traits.block_elements != 0)
       fail(format("{}: rows of {} elements are not a multiple of the {} elements of a {} block", what,
-                  view.shape.back(), traits.block_elements, traits.name));
+          view.shape.back(), traits.block_elements, traits.name));
     try {
       const auto blocks = Checked<int64_t>(view.shape.elements() / traits.block_elements);
       return static_cast<uint64_t>((blocks * Checked<int64_t>(traits.block_bytes)).get());
@@ -262,16 +279,16 @@ class GgufParser {
   void place_tensors(uint64_t alignment, TensorMap& tensors, std::vector<Extent>& extents) const {
     const uint64_t start = CheckedSize(reader_.offset()).aligned_to(alignment).get();
     const uint64_t data_bytes = start > bytes_.size() ? 0 : bytes_.size() - start;
-    std::sort(extents.begin(), extents.end(),
-              [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+    std::sort(
+        extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
     uint64_t previous_end = 0;
     for (const Extent& extent : extents) {
       if (extent.begin < previous_end)
         fail(format("tensor \"{}\" at offset {} overlaps the one before it, which ends at {}",
-                    printable(extent.name), extent.begin, previous_end));
+            printable(extent.name), extent.begin, previous_end));
       if (extent.end > data_bytes)
         fail(format("tensor \"{}\" ends at byte {} of the data but the file has only {}: it is truncated",
-                    printable(extent.name), extent.end, data_bytes));
+            printable(extent.name), extent.end, data_bytes));
       tensors.find(extent.name)->second.data = bytes_.data() + start + extent.begin;
       previous_end = extent.end;
     }

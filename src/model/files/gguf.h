@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // GGUF v2 and v3: metadata (also the vocabulary and the chat template) and tensors, mapped and
 // bounds-checked.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Any bytes are a GGUF file we can read or an Error; what was read can be used.
 #include <cstdint>
 
@@ -7,23 +8,25 @@
 namespace {
 
 void use(const cheetah::GgufFile& file) {
-  volatile int64_t sink = 0;
+  volatile uint64_t sink = 0;  // sums of any integers wrap around
   for (const auto& [key, value] : file.metadata()) {
     try {
       if (value.is_array && value.type == cheetah::GgufType::kString)
-        for (const std::string_view text : file.strings(key)) sink = sink + (text.empty() ? 0 : text.back());
+        for (const std::string_view text : file.strings(key))
+          sink = sink + (text.empty() ? 0 : static_cast<uint8_t>(text.back()));
       else if (value.is_array)
-        sink = sink + static_cast<int64_t>(file.numbers(key).size() + file.integers(key).size());
+        sink = sink + file.numbers(key).size() + file.integers(key).size();
       else if (value.type == cheetah::GgufType::kString)
-        sink = sink + static_cast<int64_t>(file.string(key)->size());
+        sink = sink + file.string(key)->size();
       else
-        sink = sink + file.integer(key).value();
+        sink = sink + static_cast<uint64_t>(file.integer(key).value());
     } catch (const cheetah::Error&) {
       // the value has another type
     }
   }
   for (const auto& [name, view] : file.tensors())
-    sink = sink + std::to_integer<int>(view.data[0]) + std::to_integer<int>(view.data[view.bytes() - 1]);
+    sink =
+        sink + std::to_integer<uint8_t>(view.data[0]) + std::to_integer<uint8_t>(view.data[view.bytes() - 1]);
 }
 
 }  // namespace

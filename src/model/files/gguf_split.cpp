@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Opening GGUF files, whole or split into parts called NAME-00001-of-0000N.gguf.
 #include <algorithm>
 #include <cctype>
@@ -44,10 +45,10 @@ void GgufFile::add_part(MappedFile file, int64_t index, int64_t count) {
   const int64_t declared = part.integer("split.count").value_or(1);
   if (declared > 1 && count == 1)
     throw Error(format("{}: this is part of a model split into {} files: name them NAME-00001-of-{:05}.gguf",
-                       file.path(), declared, declared));
+        file.path(), declared, declared));
   if (count > 1 && (declared != count || part.integer("split.no").value_or(-1) != index))
     throw Error(format("{}: the file's split.no and split.count do not say part {} of {}, as its name does",
-                       file.path(), index + 1, count));
+        file.path(), index + 1, count));
   if (index == 0) metadata_ = std::move(part.metadata_);
   for (const auto& [name, view] : part.tensors_)
     if (!tensors_.emplace(name, view).second)
@@ -65,7 +66,7 @@ GgufFile GgufFile::open(const std::string& path) {
   const auto expected = whole.integer("split.tensors.count");
   if (count > 1 && expected && *expected != static_cast<int64_t>(whole.tensors_.size()))
     throw Error(format("{}: the parts hold {} tensors, split.tensors.count says {}", path,
-                       whole.tensors_.size(), *expected));
+        whole.tensors_.size(), *expected));
   return whole;
 }
 

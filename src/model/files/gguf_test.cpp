@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/files/gguf.h"
 
 #include <gtest/gtest.h>
@@ -55,8 +56,8 @@ GgufBuilder builder_of_counts(uint64_t tensors, uint64_t keys) {
 }
 
 // One tensor that is wrong in one way, in a file with enough data for it.
-std::string with_tensor(const std::vector<uint64_t>& dims, uint32_t type, uint64_t offset,
-                        std::string_view name = "t") {
+std::string with_tensor(
+    const std::vector<uint64_t>& dims, uint32_t type, uint64_t offset, std::string_view name = "t") {
   return GgufBuilder().tensor(name, dims, type, offset).bytes(4096).build();
 }
 
@@ -150,11 +151,10 @@ TEST(Gguf, AFileWithoutTensorsIsAVocabulary) {
 }
 
 TEST(Gguf, ReadsEverySupportedTensorType) {
-  const std::vector<std::pair<uint32_t, DType>> types = {
-      {0, DType::kF32},   {1, DType::kF16},    {30, DType::kBF16}, {8, DType::kQ8_0},  {2, DType::kQ4_0},
-      {3, DType::kQ4_1},  {6, DType::kQ5_0},   {7, DType::kQ5_1},  {12, DType::kQ4_K}, {13, DType::kQ5_K},
-      {14, DType::kQ6_K}, {39, DType::kMXFP4}, {28, DType::kF64},  {24, DType::kI8},   {25, DType::kI16},
-      {26, DType::kI32},  {27, DType::kI64}};
+  const std::vector<std::pair<uint32_t, DType>> types = {{0, DType::kF32}, {1, DType::kF16},
+      {30, DType::kBF16}, {8, DType::kQ8_0}, {2, DType::kQ4_0}, {3, DType::kQ4_1}, {6, DType::kQ5_0},
+      {7, DType::kQ5_1}, {12, DType::kQ4_K}, {13, DType::kQ5_K}, {14, DType::kQ6_K}, {39, DType::kMXFP4},
+      {28, DType::kF64}, {24, DType::kI8}, {25, DType::kI16}, {26, DType::kI32}, {27, DType::kI64}};
   for (const auto& [id, dtype] : types) {
     const std::string bytes = with_tensor({256}, id, 0);
     EXPECT_EQ(GgufFile::parse(as_bytes(bytes), "t.gguf").tensors().at("t").dtype, dtype);
@@ -174,7 +174,7 @@ TEST(Gguf, RefusesABadHeader) {
       {"version 99", builder_of_version(99).build(), "unsupported GGUF version 99"},
       {"byte-swapped", builder_of_version(0x03000000).build(), "big-endian"},
       {"2^63 tensors", builder_of_counts(uint64_t{1} << 63, 1).build(),
-       "declares 9223372036854775808 tensors"},
+          "declares 9223372036854775808 tensors"},
       {"-1 tensors", builder_of_counts(~uint64_t{0}, 1).build(), "bytes left"},
       {"2^63 keys", builder_of_counts(0, uint64_t{1} << 63).build(), "declares 9223372036854775808 keys"},
       {"one key more than there is", builder_of_counts(0, 2).build(), "bytes left"},
@@ -189,27 +189,27 @@ TEST(Gguf, RefusesBadKeys) {
       {"empty key", GgufBuilder().u32("", 1).build(), "key 0 is empty"},
       {"duplicate key", GgufBuilder().u32("a", 1).u32("a", 1).build(), "key 1 \"a\" stands twice"},
       {"key of 2^60 bytes", "GGUF" + le(3u) + le(uint64_t{0}) + le(uint64_t{1}) + le(kHuge) + "aaaaaaaaaa",
-       "declares 1152921504606846976 bytes"},
+          "declares 1152921504606846976 bytes"},
       {"key over its limit", GgufBuilder().u32(std::string(65536, 'k'), 1).build(),
-       "more than the limit of 65535"},
+          "more than the limit of 65535"},
       {"string past the end", GgufBuilder().key("a", 8, le(uint64_t{100}) + "short").build(),
-       "declares 100 bytes"},
+          "declares 100 bytes"},
       {"string of 2^64-1 bytes", GgufBuilder().key("a", 8, le(~uint64_t{0})).build(), "declares"},
       {"unknown value type", GgufBuilder().key("a", 13, le(uint64_t{0})).build(), "unknown value type 13"},
       {"value cut short", GgufBuilder().key("a", 12, "1234").build(), "needs 8 bytes"},
       {"array of arrays", GgufBuilder().array("a", 9, 1, le(uint64_t{0})).build(), "arrays of arrays"},
       {"array of unknown type", GgufBuilder().array("a", 77, 1, "x").build(), "unknown value type 77"},
       {"array of 2^40 bytes", GgufBuilder().array("a", 0, uint64_t{1} << 40, "x").build(),
-       "declares 1099511627776 elements"},
+          "declares 1099511627776 elements"},
       {"array whose bytes overflow", GgufBuilder().array("a", 12, uint64_t{1} << 61, "x").build(),
-       "elements"},
+          "elements"},
       {"strings that cannot all be there", GgufBuilder().array("a", 8, 3, gguf_string("x")).build(),
-       "declares 3 elements"},
+          "declares 3 elements"},
       {"string in an array past the end", GgufBuilder().array("a", 8, 1, le(uint64_t{9}) + "x").build(),
-       "declares 9 bytes"},
+          "declares 9 bytes"},
       {"bool 7", GgufBuilder().boolean("a", 7).build(), "bool value is 7"},
       {"bool 2 in an array", GgufBuilder().array("a", 7, 2, std::string("\1\2", 2)).build(),
-       "bool value is 2"},
+          "bool value is 2"},
       {"65,537 keys", many.build(), "more than the limit of 65536"},
   });
 }
@@ -235,10 +235,10 @@ TEST(Gguf, RefusesBadTensorDescriptions) {
       {"name of 65 bytes", with_tensor({1}, 0, 0, std::string(65, 'n')), "more than the limit of 64"},
       {"empty name", with_tensor({1}, 0, 0, ""), "name of tensor 0 is empty"},
       {"name of 2^60 bytes",
-       "GGUF" + le(3u) + le(uint64_t{1}) + le(uint64_t{0}) + le(kHuge) + std::string(40, 'x'),
-       "declares 1152921504606846976 bytes"},
+          "GGUF" + le(3u) + le(uint64_t{1}) + le(uint64_t{0}) + le(kHuge) + std::string(40, 'x'),
+          "declares 1152921504606846976 bytes"},
       {"duplicate name", GgufBuilder().tensor("t", {1}, 0, 0).tensor("t", {1}, 0, 32).bytes(64).build(),
-       "stands twice"},
+          "stands twice"},
       {"no dimensions", with_tensor({}, 0, 0), "0 dimensions"},
       {"five dimensions", with_tensor({1, 1, 1, 1, 1}, 0, 0), "5 dimensions"},
       {"dimension 0", with_tensor({4, 0}, 0, 0), "dimension 1 is 0"},
@@ -262,9 +262,9 @@ TEST(Gguf, RefusesTensorsInTheWrongPlace) {
       {"far past the end", with_tensor({1}, 0, ~uint64_t{31}), "past the end"},
       {"last byte past the end", with_tensor({1025}, 0, 0), "truncated"},
       {"same place", GgufBuilder().tensor("a", {8}, 0, 0).tensor("b", {8}, 0, 0).bytes(64).build(),
-       "overlaps"},
+          "overlaps"},
       {"overlapping", GgufBuilder().tensor("a", {9}, 0, 0).tensor("b", {8}, 0, 32).bytes(64).build(),
-       "overlaps"},
+          "overlaps"},
       {"no data at all", GgufBuilder().tensor("a", {8}, 0, 0).build(), "truncated"},
   });
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Typed access to GGUF metadata. The views were checked when the file was parsed; only their types are
 // checked here.
 #include <cstring>
@@ -20,30 +21,34 @@ T load(const std::byte* at) {
 // Calls use(value) with the element in its own type; false for strings.
 template <class Use>
 bool visit_element(const GgufValue& value, int64_t index, Use&& use) {
-  const auto element = [&]<class T>(T) { use(load<T>(value.bytes.data() + index * int64_t{sizeof(T)})); };
+  const auto element = [&]<class T>(T) {
+    use(load<T>(value.bytes.data() + index * int64_t{sizeof(T)}));
+    return true;
+  };
   switch (value.type) {
     case GgufType::kU8:
-      return element(uint8_t{}), true;
+      return element(uint8_t{});
     case GgufType::kI8:
-      return element(int8_t{}), true;
+      return element(int8_t{});
     case GgufType::kU16:
-      return element(uint16_t{}), true;
+      return element(uint16_t{});
     case GgufType::kI16:
-      return element(int16_t{}), true;
+      return element(int16_t{});
     case GgufType::kU32:
-      return element(uint32_t{}), true;
+      return element(uint32_t{});
     case GgufType::kI32:
-      return element(int32_t{}), true;
+      return element(int32_t{});
     case GgufType::kF32:
-      return element(float{}), true;
+      return element(float{});
     case GgufType::kBool:
-      return use(load<uint8_t>(value.bytes.data() + index) != 0), true;
+      use(load<uint8_t>(value.bytes.data() + index) != 0);
+      return true;
     case GgufType::kU64:
-      return element(uint64_t{}), true;
+      return element(uint64_t{});
     case GgufType::kI64:
-      return element(int64_t{}), true;
+      return element(int64_t{});
     case GgufType::kF64:
-      return element(double{}), true;
+      return element(double{});
     case GgufType::kString:
     case GgufType::kArray:
       return false;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/files/model_directory.h"
 
 #include <algorithm>
@@ -30,8 +31,8 @@ std::optional<fs::path> hub_blobs_of(const fs::path& directory) {
 std::optional<std::string> find_model_file(const std::string& directory, std::string_view name) {
   if (name.empty() || name == "." || name == ".." || name.find('/') != std::string_view::npos ||
       name.find('\\') != std::string_view::npos || name.find('\0') != std::string_view::npos)
-    throw Error(format("{}: \"{}\" is not a plain file name inside the model's directory", directory,
-                       printable(name, 120)));
+    throw Error(format(
+        "{}: \"{}\" is not a plain file name inside the model's directory", directory, printable(name, 120)));
   std::error_code error;
   const fs::path root = fs::canonical(directory, error);
   if (error) throw Error(format("{}: cannot open: {}", directory, error.message()));

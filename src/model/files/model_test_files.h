@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Writers of small GGUF and safetensors files for tests, able to lie in every field.
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/temp_dir.h"
 
 namespace cheetah::test {
 
@@ -59,8 +61,8 @@ struct GgufBuilder {
     return array(name, 8, values.size(), payload);
   }
   // Dimensions innermost first, as in the file.
-  GgufBuilder& tensor(std::string_view name, const std::vector<uint64_t>& dims, uint32_t type,
-                      uint64_t offset) {
+  GgufBuilder& tensor(
+      std::string_view name, const std::vector<uint64_t>& dims, uint32_t type, uint64_t offset) {
     tensors_ += gguf_string(name) + le(static_cast<uint32_t>(dims.size()));
     for (const uint64_t dim : dims) tensors_ += le(dim);
     tensors_ += le(type) + le(offset);
@@ -93,34 +95,18 @@ inline std::string safetensors_file(std::string_view header, std::string_view da
 
 // One F32 tensor [2] of that name: the smallest useful file.
 inline std::string small_safetensors(std::string_view name) {
-  return safetensors_file(format(R"({{"{}":{{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}}})", name),
-                          le(1.0f) + le(2.0f));
+  return safetensors_file(
+      format(R"({{"{}":{{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}}})", name), le(1.0f) + le(2.0f));
 }
 
 // A directory that is gone when the test ends.
-class TemporaryDirectory {
+class TemporaryDirectory : public TempDir {
  public:
-  TemporaryDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "cheetah_XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-
-  std::string path() const { return path_.string(); }
-  std::string path(const std::string& name) const { return (path_ / name).string(); }
-  std::string write(const std::string& name, std::string_view content) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name, std::ios::binary) << content;
-    return path(name);
-  }
   void link(const std::string& name, const std::string& target) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
-    std::filesystem::create_symlink(target, path_ / name);
+    const std::filesystem::path at = path(name);
+    std::filesystem::create_directories(at.parent_path());
+    std::filesystem::create_symlink(target, at);
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 }  // namespace cheetah::test

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/files/safetensors.h"
 
 #include <algorithm>
@@ -27,11 +28,21 @@ struct Named {
   DType dtype;
 };
 constexpr std::array kDTypes = {
-    Named{"F32", DType::kF32},   Named{"F16", DType::kF16},        Named{"BF16", DType::kBF16},
-    Named{"F64", DType::kF64},   Named{"F8_E4M3", DType::kF8E4M3}, Named{"F8_E5M2", DType::kF8E5M2},
-    Named{"BOOL", DType::kBool}, Named{"U8", DType::kU8},          Named{"I8", DType::kI8},
-    Named{"I16", DType::kI16},   Named{"U16", DType::kU16},        Named{"I32", DType::kI32},
-    Named{"U32", DType::kU32},   Named{"I64", DType::kI64},        Named{"U64", DType::kU64},
+    Named{"F32", DType::kF32},
+    Named{"F16", DType::kF16},
+    Named{"BF16", DType::kBF16},
+    Named{"F64", DType::kF64},
+    Named{"F8_E4M3", DType::kF8E4M3},
+    Named{"F8_E5M2", DType::kF8E5M2},
+    Named{"BOOL", DType::kBool},
+    Named{"U8", DType::kU8},
+    Named{"I8", DType::kI8},
+    Named{"I16", DType::kI16},
+    Named{"U16", DType::kU16},
+    Named{"I32", DType::kI32},
+    Named{"U32", DType::kU32},
+    Named{"I64", DType::kI64},
+    Named{"U64", DType::kU64},
 };
 
 // A tensor as the header declares it: [begin, end) within the data section.
@@ -54,9 +65,8 @@ class HeaderReader {
     entries.reserve(header.size());
     for (const auto& [name, value] : header.items())
       if (name != "__metadata__") entries.push_back(read_entry(name, value));
-    std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-      return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-    });
+    std::stable_sort(entries.begin(), entries.end(),
+        [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
     check_layout(entries);
     return entries;
   }
@@ -66,12 +76,12 @@ class HeaderReader {
     const auto at = header.find("__metadata__");
     if (at == header.end()) return metadata;
     if (!at->is_object())
-      throw Error(format("{}: invalid metadata: __metadata__ is {}, expected an object of strings", file_,
-                         at->type_name()));
+      throw Error(format(
+          "{}: invalid metadata: __metadata__ is {}, expected an object of strings", file_, at->type_name()));
     for (const auto& [key, value] : at->items()) {
       if (!value.is_string() || value.get_ref<const std::string&>().size() > kMaxMetadataBytes)
         throw Error(format("{}: invalid metadata: \"{}\" must be a string of at most {} bytes", file_,
-                           printable(key), kMaxMetadataBytes));
+            printable(key), kMaxMetadataBytes));
       metadata.emplace(key, value.get<std::string>());
     }
     return metadata;
@@ -96,7 +106,7 @@ class HeaderReader {
     read_offsets(name, value, entry);
     if (entry.end - entry.begin != needed)
       fail(name, format("{} bytes declared, shape {} {} needs {}", entry.end - entry.begin,
-                        entry.shape.text(), name_of(entry.dtype), needed));
+                     entry.shape.text(), name_of(entry.dtype), needed));
     return entry;
   }
 
@@ -151,7 +161,7 @@ class HeaderReader {
     if (entry.begin > entry.end) fail(name, format("offsets [{}, {}) are reversed", entry.begin, entry.end));
     if (entry.end > data_bytes_)
       fail(name, format("offsets [{}, {}) reach past the file's {} bytes of data: it is truncated or damaged",
-                        entry.begin, entry.end, data_bytes_));
+                     entry.begin, entry.end, data_bytes_));
   }
 
   void check_layout(const std::vector<Entry>& entries) const {
@@ -161,7 +171,7 @@ class HeaderReader {
       if (entry.begin != expected) {
         const std::string after = previous ? format("\"{}\"", printable(previous->name, 120)) : "the header";
         fail(entry.name, format("offsets [{}, {}) are not contiguous after {}, which ends at {}", entry.begin,
-                                entry.end, after, expected));
+                             entry.end, after, expected));
       }
       expected = entry.end;
       previous = &entry;
@@ -184,8 +194,8 @@ std::string header_problem(std::span<const std::byte> bytes) {
   std::memcpy(&length, bytes.data(), sizeof length);
   if (length < 2) return format("header length {} is too small for a JSON object", length);
   if (length > kMaxHeaderBytes)
-    return format("header length {} exceeds the limit of {}: this is no safetensors file", length,
-                  kMaxHeaderBytes);
+    return format(
+        "header length {} exceeds the limit of {}: this is not a safetensors file", length, kMaxHeaderBytes);
   if (length > bytes.size() - 8)
     return format("header length {} exceeds the {} bytes of the file: it is truncated", length, bytes.size());
   if (bytes[8] != std::byte{'{'}) return "invalid header JSON at byte 0: expected an object";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The safetensors format: a JSON header and the tensors' bytes, mapped and bounds-checked.
 #include <cstdint>

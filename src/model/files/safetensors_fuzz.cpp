@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Any bytes are a safetensors file we can read or an Error; what was read can be used.
 #include <cstdint>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/files/safetensors.h"
 
 #include <gtest/gtest.h>
@@ -99,16 +100,16 @@ TEST(Safetensors, RefusesABadHeader) {
       {"duplicate tensor", safetensors_file(R"({"x":1,"x":1})", ""), "\"x\" stands twice"},
       {"metadata not an object", safetensors_file(R"({"__metadata__":[]})", ""), "invalid metadata"},
       {"metadata value not a string", safetensors_file(R"({"__metadata__":{"a":1}})", ""),
-       "invalid metadata"},
+          "invalid metadata"},
       {"metadata value of 10 MiB",
-       safetensors_file(R"({"__metadata__":{"a":")" + std::string(10 << 20, 'x') + "\"}}", ""),
-       "invalid metadata"},
+          safetensors_file(R"({"__metadata__":{"a":")" + std::string(10 << 20, 'x') + "\"}}", ""),
+          "invalid metadata"},
       {"empty name", safetensors_file(R"({"":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})", "1"),
-       "the name has 0 bytes"},
+          "the name has 0 bytes"},
       {"name of 1025 bytes",
-       safetensors_file(
-           "{\"" + std::string(1025, 'n') + R"(":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})", "1"),
-       "the name has 1025 bytes"},
+          safetensors_file(
+              "{\"" + std::string(1025, 'n') + R"(":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})", "1"),
+          "the name has 1025 bytes"},
   });
 }
 
@@ -116,9 +117,9 @@ TEST(Safetensors, RefusesABadEntry) {
   expect_errors({
       {"entry not an object", with_entry("3"), "expected an object"},
       {"unknown field", with_entry(R"({"dtype":"U8","shape":[8],"data_offsets":[0,8],"extra":1})"),
-       "unknown field \"extra\""},
+          "unknown field \"extra\""},
       {"dtype F13", with_entry(R"({"dtype":"F13","shape":[8],"data_offsets":[0,8]})"),
-       "tensor \"x\": unknown dtype \"F13\""},
+          "tensor \"x\": unknown dtype \"F13\""},
       {"dtype of GGUF", with_entry(R"({"dtype":"Q4_0","shape":[32],"data_offsets":[0,8]})"), "unknown dtype"},
       {"dtype missing", with_entry(R"({"shape":[8],"data_offsets":[0,8]})"), "dtype is missing"},
       {"dtype a number", with_entry(R"({"dtype":1,"shape":[8],"data_offsets":[0,8]})"), "dtype is number"},
@@ -126,17 +127,18 @@ TEST(Safetensors, RefusesABadEntry) {
       {"shape negative", with_entry(R"({"dtype":"U8","shape":[-8],"data_offsets":[0,8]})"), "dimension -8"},
       {"shape a float", with_entry(R"({"dtype":"U8","shape":[8.0],"data_offsets":[0,8]})"), "dimension 8.0"},
       {"nine dimensions", with_entry(R"({"dtype":"U8","shape":[1,1,1,1,1,1,1,1,8],"data_offsets":[0,8]})"),
-       "9 dimensions"},
+          "9 dimensions"},
       {"dimension 2^63", with_entry(R"({"dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,8]})"),
-       "too large"},
+          "too large"},
       {"product 2^64", with_entry(R"({"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]})"),
-       "overflows"},
+          "overflows"},
       {"bytes 2^64", with_entry(R"({"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]})"),
-       "overflows"},
+          "overflows"},
       {"overflow beside a zero",
-       with_entry(R"({"dtype":"U8","shape":[4294967296,4294967296,0],"data_offsets":[0,0]})"), "overflows"},
+          with_entry(R"({"dtype":"U8","shape":[4294967296,4294967296,0],"data_offsets":[0,0]})"),
+          "overflows"},
       {"size and shape disagree", with_entry(R"({"dtype":"F16","shape":[8],"data_offsets":[0,8]})"),
-       "8 bytes declared, shape [8] F16 needs 16"},
+          "8 bytes declared, shape [8] F16 needs 16"},
   });
 }
 
@@ -152,24 +154,24 @@ TEST(Safetensors, RefusesBadOffsets) {
       {"missing", with_entry(R"({"dtype":"U8","shape":[8]})"), "data_offsets must be"},
       {"three", with_entry(R"({"dtype":"U8","shape":[8],"data_offsets":[0,8,8]})"), "data_offsets must be"},
       {"a string", with_entry(R"({"dtype":"U8","shape":[8],"data_offsets":["0",8]})"),
-       "data_offsets must be"},
+          "data_offsets must be"},
       {"negative", with_entry(R"({"dtype":"U8","shape":[8],"data_offsets":[-8,0]})"), "data_offsets must be"},
       {"reversed", with_entry(R"({"dtype":"U8","shape":[8],"data_offsets":[8,0]})"), "reversed"},
       {"past the end", with_entry(R"({"dtype":"U8","shape":[9],"data_offsets":[0,9]})"),
-       "past the file's 8 bytes"},
+          "past the file's 8 bytes"},
       {"2^64-1", with_entry(R"({"dtype":"U8","shape":[8],"data_offsets":[0,18446744073709551615]})"),
-       "past the file's"},
+          "past the file's"},
       {"hole at the start", with_entry(R"({"dtype":"U8","shape":[7],"data_offsets":[1,8]})"),
-       "not contiguous after the header"},
+          "not contiguous after the header"},
       {"same bytes twice", two("[0,4]", "[0,4]"), "not contiguous after \"x\""},
       {"overlap", two("[0,4]", "[3,7]"), "not contiguous after \"x\""},
       {"hole",
-       safetensors_file(
-           R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"y":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
-           "12345678"),
-       "not contiguous after \"x\""},
+          safetensors_file(
+              R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"y":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
+              "12345678"),
+          "not contiguous after \"x\""},
       {"trailing bytes", with_entry(R"({"dtype":"U8","shape":[5],"data_offsets":[0,5]})"),
-       "3 bytes not covered by the header"},
+          "3 bytes not covered by the header"},
       {"only trailing bytes", safetensors_file("{}", "123"), "3 bytes not covered by the header"},
   });
   EXPECT_EQ(error_of(two("[4,8]", "[0,4]")), "") << "the order in the header is free";

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT
 // Attributes, elements, slices and iteration: what a template may reach of a value.
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/format.h"
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
 #include "model/template/text.h"
 
 namespace cheetah::jinja {
@@ -63,7 +64,7 @@ std::string sliced_text(const Text& text, const Value* start, const Value* stop,
     const SliceBounds bounds = slice_bounds(start, stop, step, static_cast<int64_t>(text.bytes.size()));
     if (bounds.step == 1)
       return bounds.start < bounds.stop ? text.bytes.substr(static_cast<size_t>(bounds.start),
-                                                            static_cast<size_t>(bounds.stop - bounds.start))
+                                              static_cast<size_t>(bounds.stop - bounds.start))
                                         : "";
     for_slice(bounds, [&](size_t at) { out += text.bytes[at]; });
     return out;
@@ -82,7 +83,7 @@ std::string missing_attribute(const Value& object, const Value& name) {
   return format("{} has no element {}", object_name(object), printable(repr(name)));
 }
 
-std::optional<Value> Interpreter::known_attribute(const Value& object, const std::string& name) {
+std::optional<Value> Runtime::known_attribute(const Value& object, const std::string& name) {
   if (name.starts_with("__")) fail(format("attribute \"{}\" is not allowed", printable(name)));
   if (is_mutating_method(object, name))
     return Value::undefined(
@@ -101,7 +102,7 @@ std::optional<Value> Interpreter::known_attribute(const Value& object, const std
 }
 
 // `a.b`: a method first, then the key, as the original does; a key with the name of a method needs a['b'].
-Value Interpreter::attribute(const Value& object, const std::string& name) {
+Value Runtime::attribute(const Value& object, const std::string& name) {
   if (object.is_undefined()) fail(object.undefined_message());
   const Value* key = object.is_dict() ? object.dict_of().find(name) : nullptr;
   if (key && name.starts_with("__")) return *key;
@@ -110,7 +111,7 @@ Value Interpreter::attribute(const Value& object, const std::string& name) {
   return Value::undefined(missing_attribute(object, Value::string(name)));
 }
 
-Value Interpreter::item(const Value& object, const Value& key) {
+Value Runtime::item(const Value& object, const Value& key) {
   if (object.is_undefined()) fail(object.undefined_message());
   if (object.is_dict()) {
     budget_.bytes(key.weight());
@@ -133,7 +134,7 @@ Value Interpreter::item(const Value& object, const Value& key) {
   return Value::undefined(missing_attribute(object, key));
 }
 
-Value Interpreter::slice(const Value& object, const Value* start, const Value* stop, const Value* step) {
+Value Runtime::slice(const Value& object, const Value* start, const Value* stop, const Value* step) {
   if (object.is_undefined()) fail(object.undefined_message());
   if (object.is_string()) {
     budget_.bytes(object.text().ascii ? 1 : object.weight());
@@ -154,13 +155,13 @@ Value Interpreter::slice(const Value& object, const Value* start, const Value* s
       return static_cast<int64_t>(std::clamp<__int128>(value, INT64_MIN, INT64_MAX));
     };
     const __int128 stride = static_cast<__int128>(range.step) * bounds.step;
-    return Value::range(at(bounds.start), at(bounds.stop),
-                        static_cast<int64_t>(std::clamp<__int128>(stride, -INT64_MAX, INT64_MAX)));
+    return make_range(at(bounds.start), at(bounds.stop),
+        static_cast<int64_t>(std::clamp<__int128>(stride, -INT64_MAX, INT64_MAX)));
   }
   return object.is_tuple() ? Value::tuple(std::move(items)) : Value::list(std::move(items));
 }
 
-std::vector<Value> Interpreter::iterate(const Value& value) {
+std::vector<Value> Runtime::iterate(const Value& value) {
   std::vector<Value> items;
   if (value.is_undefined()) return items;
   if (value.is_string()) {

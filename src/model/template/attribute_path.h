@@ -1,16 +1,17 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // "a.b.0" as filters take it: the attribute of an attribute of each item.
 #include <string>
 #include <vector>
 
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
 
 namespace cheetah::jinja {
 
 class AttributePath {
  public:
   explicit AttributePath(const Value* attribute);  // nullptr or none: the item itself
-  Value get(Interpreter& in, Value item, const Value* fallback = nullptr) const;
+  Value get(Runtime& in, Value item, const Value* fallback = nullptr) const;
 
  private:
   std::vector<Value> parts_;

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT
 // The tests: what may follow `is`.
 #include <algorithm>
 
 #include "base/format.h"
 #include "model/template/builtins.h"
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
 #include "model/template/text.h"
 
 namespace cheetah::jinja {
@@ -14,80 +15,72 @@ const Value& operand(const char* test, const Args& args) {
   return params[0];
 }
 
-Value modulo(Interpreter& in, const Value& value, const Value& divisor) {
-  return in.binary('%', value, divisor);
-}
+Value modulo(Runtime& in, const Value& value, const Value& divisor) { return in.binary('%', value, divisor); }
 
-bool is_odd(Interpreter& in, const Value& value, Args&) {
+bool is_odd(Runtime& in, const Value& value, Args&) {
   return equal(modulo(in, value, Value::integer(2)), Value::integer(1));
 }
-bool is_even(Interpreter& in, const Value& value, Args&) {
+bool is_even(Runtime& in, const Value& value, Args&) {
   return equal(modulo(in, value, Value::integer(2)), Value::integer(0));
 }
-bool is_divisible(Interpreter& in, const Value& value, Args& args) {
+bool is_divisible(Runtime& in, const Value& value, Args& args) {
   return equal(modulo(in, value, operand("divisibleby", args)), Value::integer(0));
 }
-bool is_defined(Interpreter&, const Value& value, Args&) { return !value.is_undefined(); }
-bool is_undefined(Interpreter&, const Value& value, Args&) { return value.is_undefined(); }
-bool is_none(Interpreter&, const Value& value, Args&) { return value.is_none(); }
-bool is_boolean(Interpreter&, const Value& value, Args&) { return value.is_boolean(); }
-bool is_true(Interpreter&, const Value& value, Args&) { return value.is_boolean() && truthy(value); }
-bool is_false(Interpreter&, const Value& value, Args&) { return value.is_boolean() && !truthy(value); }
-bool is_integer(Interpreter&, const Value& value, Args&) { return value.is_integer(); }
-bool is_float(Interpreter&, const Value& value, Args&) { return value.is_float(); }
-bool is_number(Interpreter&, const Value& value, Args&) { return value.is_number(); }
-bool is_string(Interpreter&, const Value& value, Args&) { return value.is_string(); }
-bool is_mapping(Interpreter&, const Value& value, Args&) { return value.is_dict(); }
+bool is_defined(Runtime&, const Value& value, Args&) { return !value.is_undefined(); }
+bool is_undefined(Runtime&, const Value& value, Args&) { return value.is_undefined(); }
+bool is_none(Runtime&, const Value& value, Args&) { return value.is_none(); }
+bool is_boolean(Runtime&, const Value& value, Args&) { return value.is_boolean(); }
+bool is_true(Runtime&, const Value& value, Args&) { return value.is_boolean() && truthy(value); }
+bool is_false(Runtime&, const Value& value, Args&) { return value.is_boolean() && !truthy(value); }
+bool is_integer(Runtime&, const Value& value, Args&) { return value.is_integer(); }
+bool is_float(Runtime&, const Value& value, Args&) { return value.is_float(); }
+bool is_number(Runtime&, const Value& value, Args&) { return value.is_number(); }
+bool is_string(Runtime&, const Value& value, Args&) { return value.is_string(); }
+bool is_mapping(Runtime&, const Value& value, Args&) { return value.is_dict(); }
 
 // Has a length and elements: an undefined value has both.
-bool is_sequence(Interpreter&, const Value& value, Args&) {
+bool is_sequence(Runtime&, const Value& value, Args&) {
   return value.is_string() || value.is_dict() || value.is_list() || value.is_tuple() ||
          value.is_flavor(Flavor::kRange) || value.is_undefined();
 }
-bool is_iterable(Interpreter&, const Value& value, Args&) {
+bool is_iterable(Runtime&, const Value& value, Args&) {
   return value.is_string() || value.is_dict() || value.is_sequence() || value.is_undefined();
 }
-bool is_callable(Interpreter&, const Value& value, Args&) {
+bool is_callable(Runtime&, const Value& value, Args&) {
   return (value.is_object() && value.object_of().callable()) || value.is_undefined();
 }
-bool is_escaped(Interpreter&, const Value& value, Args&) { return value.is_string() && value.text().safe; }
+bool is_escaped(Runtime&, const Value& value, Args&) { return value.is_string() && value.text().safe; }
 
-bool has_case(Interpreter& in, const Value& value, bool upper_case) {
+bool has_case(Runtime& in, const Value& value, bool upper_case) {
   Args none;
   const Value text = Value::string(in.str(value));
   return truthy(find_string_method(upper_case ? "isupper" : "islower")(in, text, none));
 }
-bool is_lower_text(Interpreter& in, const Value& value, Args&) { return has_case(in, value, false); }
-bool is_upper_text(Interpreter& in, const Value& value, Args&) { return has_case(in, value, true); }
+bool is_lower_text(Runtime& in, const Value& value, Args&) { return has_case(in, value, false); }
+bool is_upper_text(Runtime& in, const Value& value, Args&) { return has_case(in, value, true); }
 
-bool is_filter(Interpreter&, const Value& value, Args&) {
+bool is_filter(Runtime&, const Value& value, Args&) {
   return value.is_string() && find_filter(value.bytes());
 }
-bool is_test(Interpreter&, const Value& value, Args&) {
-  return value.is_string() && find_test(value.bytes());
-}
-bool is_same(Interpreter&, const Value& value, Args& args) { return value.same_as(operand("sameas", args)); }
-bool is_in(Interpreter& in, const Value& value, Args& args) {
-  return in.contains(operand("in", args), value);
-}
+bool is_test(Runtime&, const Value& value, Args&) { return value.is_string() && find_test(value.bytes()); }
+bool is_same(Runtime&, const Value& value, Args& args) { return value.same_as(operand("sameas", args)); }
+bool is_in(Runtime& in, const Value& value, Args& args) { return in.contains(operand("in", args), value); }
 
-bool is_equal(Interpreter& in, const Value& value, Args& args) {
-  return in.equals(value, operand("eq", args));
-}
-bool is_unequal(Interpreter& in, const Value& value, Args& args) {
+bool is_equal(Runtime& in, const Value& value, Args& args) { return in.equals(value, operand("eq", args)); }
+bool is_unequal(Runtime& in, const Value& value, Args& args) {
   return !in.equals(value, operand("ne", args));
 }
-bool is_below(Interpreter& in, const Value& value, Args& args) {
+bool is_below(Runtime& in, const Value& value, Args& args) {
   return in.is_less(value, operand("lt", args), "<");
 }
-bool is_above(Interpreter& in, const Value& value, Args& args) {
+bool is_above(Runtime& in, const Value& value, Args& args) {
   return in.is_less(operand("gt", args), value, ">");
 }
-bool is_at_least(Interpreter& in, const Value& value, Args& args) {
+bool is_at_least(Runtime& in, const Value& value, Args& args) {
   const Value& other = operand("ge", args);
   return in.is_less(other, value, ">=") || in.equals(value, other);
 }
-bool is_at_most(Interpreter& in, const Value& value, Args& args) {
+bool is_at_most(Runtime& in, const Value& value, Args& args) {
   const Value& other = operand("le", args);
   return in.is_less(value, other, "<=") || in.equals(value, other);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The filters, tests, methods and global functions a template can name, and how they read their arguments.
 #include <initializer_list>
@@ -12,8 +13,8 @@
 namespace cheetah::jinja {
 
 // self is the filtered value, the tested value or the object whose method it is.
-using NativeFunction = Value (*)(Interpreter& interpreter, const Value& self, Args& args);
-using TestFunction = bool (*)(Interpreter& interpreter, const Value& value, Args& args);
+using NativeFunction = Value (*)(Runtime& runtime, const Value& self, Args& args);
+using TestFunction = bool (*)(Runtime& runtime, const Value& value, Args& args);
 
 NativeFunction find_filter(std::string_view name);  // nullptr: there is none
 TestFunction find_test(std::string_view name);
@@ -37,8 +38,6 @@ FilterTable shape_filters();
 FilterTable sequence_filters();
 FilterTable selection_filters();
 FilterTable number_filters();
-FilterTable html_filters();
-FilterTable wrap_filters();
 
 NativeFunction find_string_method(std::string_view name);
 NativeFunction find_split_method(std::string_view name);
@@ -51,7 +50,7 @@ struct Method : Object {
   std::string type_name() const override { return "builtin_function_or_method"; }
   std::string repr() const override;
   bool callable() const override { return true; }
-  Value call(Interpreter& interpreter, Args& args) override { return function(interpreter, self, args); }
+  Value call(Runtime& runtime, Args& args) override { return function(runtime, self, args); }
   int depth() const override { return self.depth() + 1; }
   Value self;
   NativeFunction function;
@@ -63,7 +62,7 @@ struct Method : Object {
 class Params {
  public:
   Params(std::string_view function, const Args& args, std::initializer_list<std::string_view> names,
-         size_t required = 0);
+      size_t required = 0);
   const Value* get(size_t index) const { return values_[index]; }  // nullptr: not given
   const Value& operator[](size_t index) const { return *values_[index]; }
   bool given(size_t index) const { return values_[index] != nullptr; }
@@ -79,20 +78,19 @@ class Params {
   std::vector<const Value*> values_;
 };
 
-// Python's int() and float() of a string; nullopt when it is no number.
+// Python's int() and float() of a string; nullopt when it is not a number.
 std::optional<int64_t> parse_integer(std::string_view text, int64_t base = 10);
 std::optional<double> parse_float(std::string_view text);
 
 // "%d items" % values.
-std::string percent_format(Interpreter& interpreter, const std::string& format, const Value& values,
-                           bool safe);
+std::string percent_format(Runtime& runtime, const std::string& format, const Value& values, bool safe);
 // "{} {name:>8}".format(...).
-std::string str_format(Interpreter& interpreter, const Value& format, const Args& args);
+std::string str_format(Runtime& runtime, const Value& format, const Args& args);
 // One value by a format specification like ">10.3f".
-std::string format_value(Interpreter& interpreter, const Value& value, std::string_view spec);
+std::string format_value(Runtime& runtime, const Value& value, std::string_view spec);
 std::string format_float(double value, char type, int precision, bool alternate);
 
-Value tojson(Interpreter& interpreter, const Value& value, Args& args);
+Value tojson(Runtime& runtime, const Value& value, Args& args);
 std::string strftime(std::string_view format, int64_t now);
 
 // JSON text → values, key order kept; the last of equal keys wins. what is named in errors.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/template/chat_template.h"
 
 #include "base/error.h"
@@ -9,14 +10,14 @@
 namespace cheetah {
 namespace {
 
-std::unique_ptr<const jinja::Program> parse(std::string_view source, std::string name,
-                                            TemplateLimits limits) {
+std::unique_ptr<const jinja::Program> parse(
+    std::string_view source, std::string name, TemplateLimits limits) {
   auto program = std::make_unique<jinja::Program>();
   program->name = std::move(name);
   program->limits = limits;
   if (static_cast<int64_t>(source.size()) > limits.max_source_bytes) {
     throw Error(format("{}: chat template of {} bytes, more than the limit of {}", program->name,
-                       source.size(), limits.max_source_bytes));
+        source.size(), limits.max_source_bytes));
   }
   try {
     jinja::Parser(jinja::tokenize(source), *program).parse();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Chat templates: the Jinja that models ship, run in a sandbox with limits on steps, output and recursion.
 #include <cstdint>

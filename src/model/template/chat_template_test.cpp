@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/template/chat_template.h"
 
 #include <gtest/gtest.h>
@@ -13,16 +14,16 @@ using testing::render;
 
 TEST(ChatTemplate, RendersMessagesInOrder) {
   EXPECT_EQ(render("{% for m in messages %}<{{ m.role }}>{{ m['content'] }}{% endfor %}",
-                   R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yo"}]})"),
-            "<user>hi<assistant>yo");
+                R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yo"}]})"),
+      "<user>hi<assistant>yo");
 }
 
 TEST(ChatTemplate, ErrorsNameTheTemplateAndTheLine) {
   EXPECT_EQ(error_of("a\n\n{{ raise_exception('roles must alternate') }}"),
-            "test: chat template error at line 3: roles must alternate");
+      "test: chat template error at line 3: roles must alternate");
   EXPECT_EQ(error_of("a\n{% if %}"), "test: chat template error at line 2: Expected an expression");
   EXPECT_EQ(error_of("{{ x | foo }}"),
-            "test: chat template error at line 1: unknown filter: No filter named 'foo'.");
+      "test: chat template error at line 1: unknown filter: No filter named 'foo'.");
 }
 
 TEST(ChatTemplate, RenderingTwiceGivesTheSame) {
@@ -43,7 +44,7 @@ TEST(ChatTemplate, VariablesMustBeAJsonObject) {
 TEST(ChatTemplate, ShowsTheGivenTimeAlone) {
   const std::string pattern = "{{ strftime_now('%d %b %Y|%Y-%m-%d|%H:%M:%S|%A|%-d|%j') }}";
   EXPECT_EQ(ChatTemplate(pattern, "test").render("{}", 1721997296),
-            "26 Jul 2024|2024-07-26|12:34:56|Friday|26|208");
+      "26 Jul 2024|2024-07-26|12:34:56|Friday|26|208");
 }
 
 }  // namespace

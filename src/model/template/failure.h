@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // How the interpreter gives up, and what it may spend before it does.
 #include <cstdint>

@@ -1,36 +1,37 @@
+// SPDX-License-Identifier: MIT
 // Finds filters, and the filters that work on one piece of text.
 #include <array>
 
 #include "base/format.h"
 #include "model/template/builtins.h"
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
 #include "model/template/text.h"
 
 namespace cheetah::jinja {
 namespace {
 
 // soft_str: a string stays what it is (marked safe or not), anything else becomes its text.
-Value soft_str(Interpreter& in, const Value& value) {
+Value soft_str(Runtime& in, const Value& value) {
   return value.is_string() ? value : in.string(in.str(value));
 }
 
-Value case_of(Interpreter& in, const Value& value, std::string (*change)(std::string_view)) {
+Value case_of(Runtime& in, const Value& value, std::string (*change)(std::string_view)) {
   const Value text = soft_str(in, value);
   in.budget().bytes(8 * text.weight());  // a table look-up for each character
   return in.string(change(text.bytes()), text.text().safe);
 }
 
-Value upper_filter(Interpreter& in, const Value& value, Args& args) {
+Value upper_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("upper", args, {});
   return case_of(in, value, upper);
 }
 
-Value lower_filter(Interpreter& in, const Value& value, Args& args) {
+Value lower_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("lower", args, {});
   return case_of(in, value, lower);
 }
 
-Value capitalize_filter(Interpreter& in, const Value& value, Args& args) {
+Value capitalize_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("capitalize", args, {});
   return case_of(in, value, capitalize);
 }
@@ -56,14 +57,14 @@ std::string title_words(std::string_view bytes) {
   return out;
 }
 
-Value title_filter(Interpreter& in, const Value& value, Args& args) {
+Value title_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("title", args, {});
   const Value text = soft_str(in, value);
   in.budget().bytes(text.weight());
   return in.string(title_words(text.bytes()));
 }
 
-Value trim_filter(Interpreter& in, const Value& value, Args& args) {
+Value trim_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("trim", args, {"chars"});
   const Value text = soft_str(in, value);
   in.budget().bytes(text.weight());
@@ -72,17 +73,23 @@ Value trim_filter(Interpreter& in, const Value& value, Args& args) {
   return in.string(std::string(stripped), text.text().safe);
 }
 
-Value string_filter(Interpreter& in, const Value& value, Args& args) {
+Value string_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("string", args, {});
   return soft_str(in, value);
 }
 
-Value safe_filter(Interpreter& in, const Value& value, Args& args) {
+Value safe_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("safe", args, {});
   return in.string(in.str(value), true);
 }
 
-Value replace_filter(Interpreter& in, const Value& value, Args& args) {
+Value escape_filter(Runtime& in, const Value& value, Args& args) {
+  const Params params("escape", args, {});
+  if (value.is_string() && value.text().safe) return value;
+  return in.string(escape_html(in.str(value)), true);
+}
+
+Value replace_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("replace", args, {"old", "new", "count"}, 2);
   const std::string text = in.str(value);
   const std::string from = in.str(params[0]);
@@ -94,7 +101,7 @@ Value replace_filter(Interpreter& in, const Value& value, Args& args) {
   return in.string(replace_all(text, from, to, params.given_not_none(2) ? params.integer(2, -1) : -1));
 }
 
-Value format_filter(Interpreter& in, const Value& value, Args& args) {
+Value format_filter(Runtime& in, const Value& value, Args& args) {
   if (!args.positional.empty() && !args.named.empty())
     fail("can't handle positional and keyword arguments at the same time");
   const Value text = soft_str(in, value);
@@ -107,7 +114,7 @@ Value format_filter(Interpreter& in, const Value& value, Args& args) {
   return in.string(percent_format(in, text.bytes(), values, text.text().safe), text.text().safe);
 }
 
-Value wordcount_filter(Interpreter& in, const Value& value, Args& args) {
+Value wordcount_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("wordcount", args, {});
   const std::string text = in.str(value);
   int64_t words = 0;
@@ -120,14 +127,14 @@ Value wordcount_filter(Interpreter& in, const Value& value, Args& args) {
   return Value::integer(words);
 }
 
-Value default_filter(Interpreter&, const Value& value, Args& args) {
+Value default_filter(Runtime&, const Value& value, Args& args) {
   const Params params("default", args, {"default_value", "boolean"});
   const bool missing = value.is_undefined() || (params.boolean(1, false) && !truthy(value));
   if (!missing) return value;
   return params.given(0) ? params[0] : Value::string("");
 }
 
-Value attr_filter(Interpreter& in, const Value& value, Args& args) {
+Value attr_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("attr", args, {"name"}, 1);
   const std::string name = params.string(0, "");
   if (value.is_undefined()) fail(value.undefined_message());
@@ -137,18 +144,30 @@ Value attr_filter(Interpreter& in, const Value& value, Args& args) {
   return in.attribute(value, name);
 }
 
-Value pprint_filter(Interpreter& in, const Value& value, Args& args) {
+Value pprint_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("pprint", args, {});
   in.budget().bytes(value.weight());
   return in.string(repr(value));
 }
 
 constexpr Named<NativeFunction> kFilters[] = {
-    {"upper", upper_filter},     {"lower", lower_filter},     {"capitalize", capitalize_filter},
-    {"title", title_filter},     {"trim", trim_filter},       {"string", string_filter},
-    {"safe", safe_filter},       {"replace", replace_filter}, {"format", format_filter},
-    {"default", default_filter}, {"d", default_filter},       {"wordcount", wordcount_filter},
-    {"attr", attr_filter},       {"pprint", pprint_filter},   {"tojson", tojson},
+    {"upper", upper_filter},
+    {"lower", lower_filter},
+    {"capitalize", capitalize_filter},
+    {"title", title_filter},
+    {"trim", trim_filter},
+    {"string", string_filter},
+    {"safe", safe_filter},
+    {"escape", escape_filter},
+    {"e", escape_filter},
+    {"replace", replace_filter},
+    {"format", format_filter},
+    {"default", default_filter},
+    {"d", default_filter},
+    {"wordcount", wordcount_filter},
+    {"attr", attr_filter},
+    {"pprint", pprint_filter},
+    {"tojson", tojson},
 };
 
 }  // namespace
@@ -156,8 +175,8 @@ constexpr Named<NativeFunction> kFilters[] = {
 FilterTable text_filters() { return {std::begin(kFilters), std::end(kFilters)}; }
 
 NativeFunction find_filter(std::string_view name) {
-  for (const FilterTable& table : {text_filters(), sequence_filters(), selection_filters(), number_filters(),
-                                   shape_filters(), html_filters(), wrap_filters()})
+  for (const FilterTable& table :
+      {text_filters(), sequence_filters(), selection_filters(), number_filters(), shape_filters()})
     for (const auto* filter = table.begin; filter != table.end; ++filter)
       if (filter->name == name) return filter->function;
   return nullptr;

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT
 // Filters that make or change numbers, and lengths.
 #include <cmath>
 
 #include "base/format.h"
 #include "model/template/builtins.h"
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
 #include "model/template/text.h"
 
 namespace cheetah::jinja {
@@ -16,9 +17,9 @@ Value from_float(double number, const Value& fallback) {
   return Value::integer(static_cast<int64_t>(whole));
 }
 
-Value int_filter(Interpreter& in, const Value& value, Args& args) {
+Value int_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("int", args, {"default", "base"});
-  const Value fallback = params.given(0) ? params[0] : Value::integer(0);
+  Value fallback = params.given(0) ? params[0] : Value::integer(0);
   if (value.is_undefined()) fail(value.undefined_message());
   if (value.is_integral()) return Value::integer(value.as_integer());
   if (value.is_float()) return from_float(value.as_double(), fallback);
@@ -29,9 +30,9 @@ Value int_filter(Interpreter& in, const Value& value, Args& args) {
   return number ? from_float(*number, fallback) : fallback;
 }
 
-Value float_filter(Interpreter& in, const Value& value, Args& args) {
+Value float_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("float", args, {"default"});
-  const Value fallback = params.given(0) ? params[0] : Value::number(0);
+  Value fallback = params.given(0) ? params[0] : Value::number(0);
   if (value.is_undefined()) fail(value.undefined_message());
   if (value.is_number()) return Value::number(value.as_double());
   if (!value.is_string()) return fallback;
@@ -40,7 +41,7 @@ Value float_filter(Interpreter& in, const Value& value, Args& args) {
   return number ? Value::number(*number) : fallback;
 }
 
-Value abs_filter(Interpreter&, const Value& value, Args& args) {
+Value abs_filter(Runtime&, const Value& value, Args& args) {
   const Params params("abs", args, {});
   if (value.is_undefined()) fail(value.undefined_message());
   if (!value.is_number()) fail(format("bad operand type for abs(): '{}'", type_name(value)));
@@ -71,7 +72,7 @@ Value round_integer(int64_t value, int64_t digits) {
   return Value::integer(static_cast<int64_t>(quotient * scale));
 }
 
-Value round_filter(Interpreter& in, const Value& value, Args& args) {
+Value round_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("round", args, {"precision", "method"});
   const std::string method = params.string(1, "common");
   const int64_t precision = params.integer(0, 0);
@@ -88,7 +89,7 @@ Value round_filter(Interpreter& in, const Value& value, Args& args) {
   return Value::number((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale.as_double());
 }
 
-Value length_filter(Interpreter& in, const Value& value, Args& args) {
+Value length_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("length", args, {});
   if (value.is_undefined()) return Value::integer(0);
   if (value.is_string()) {
@@ -102,26 +103,6 @@ Value length_filter(Interpreter& in, const Value& value, Args& args) {
   fail(format("object of type '{}' has no len()", type_name(value)));
 }
 
-Value filesizeformat_filter(Interpreter& in, const Value& value, Args& args) {
-  const Params params("filesizeformat", args, {"binary"});
-  const bool binary = params.boolean(0, false);
-  std::optional<double> bytes;
-  if (value.is_number())
-    bytes = value.as_double();
-  else if (value.is_string())
-    bytes = parse_float(value.bytes());
-  if (!bytes || !std::isfinite(*bytes)) fail("filesizeformat needs a number");
-  const double base = binary ? 1024 : 1000;
-  if (*bytes == 1) return in.string("1 Byte");
-  if (*bytes < base) return in.string(format("{} Bytes", static_cast<int64_t>(*bytes)));
-  static constexpr const char* kDecimal[] = {"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"};
-  static constexpr const char* kBinary[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
-  double unit = base * base;
-  size_t index = 0;
-  for (; index < 7 && *bytes >= unit; ++index) unit *= base;
-  return in.string(format("{:.1f} {}", base * *bytes / unit, (binary ? kBinary : kDecimal)[index]));
-}
-
 constexpr Named<NativeFunction> kFilters[] = {
     {"int", int_filter},
     {"float", float_filter},
@@ -129,7 +110,6 @@ constexpr Named<NativeFunction> kFilters[] = {
     {"round", round_filter},
     {"length", length_filter},
     {"count", length_filter},
-    {"filesizeformat", filesizeformat_filter},
 };
 
 }  // namespace

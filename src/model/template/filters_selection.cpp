@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Filters that pick items: map, select, reject and their attribute forms, first, last, random.
 #include <algorithm>
 
@@ -10,8 +11,8 @@ namespace {
 // Python makes these lazily and never looks at the arguments when there is nothing to walk over.
 bool nothing_to_walk(const Value& value) { return !truthy(value); }
 
-Value map_filter(Interpreter& in, const Value& value, Args& args) {
-  if (nothing_to_walk(value)) return Value::generator("sync_do_map", {});
+Value map_filter(Runtime& in, const Value& value, Args& args) {
+  if (nothing_to_walk(value)) return make_generator("sync_do_map", {});
   std::vector<Value> mapped;
   if (args.positional.empty() && !args.named.empty()) {
     const Params params("map", args, {"attribute", "default"});
@@ -19,7 +20,7 @@ Value map_filter(Interpreter& in, const Value& value, Args& args) {
     const AttributePath path(&params[0]);
     const Value* fallback = params.given_not_none(1) ? params.get(1) : nullptr;
     for (const Value& item : in.iterate(value)) mapped.push_back(path.get(in, item, fallback));
-    return Value::generator("sync_do_map", std::move(mapped));
+    return make_generator("sync_do_map", std::move(mapped));
   }
   if (args.positional.empty()) fail("map requires a filter argument");
   if (!args.positional[0].is_string()) fail("map requires the name of a filter");
@@ -28,7 +29,7 @@ Value map_filter(Interpreter& in, const Value& value, Args& args) {
   rest.positional.assign(args.positional.begin() + 1, args.positional.end());
   rest.named = args.named;
   for (const Value& item : in.iterate(value)) mapped.push_back(in.call_filter(name, item, rest));
-  return Value::generator("sync_do_map", std::move(mapped));
+  return make_generator("sync_do_map", std::move(mapped));
 }
 
 struct Selection {
@@ -37,8 +38,8 @@ struct Selection {
   bool by_attribute;
 };
 
-Value select_items(Interpreter& in, const Value& value, Args& args, const Selection& selection) {
-  if (nothing_to_walk(value)) return Value::generator("select_or_reject", {});
+Value select_items(Runtime& in, const Value& value, Args& args, const Selection& selection) {
+  if (nothing_to_walk(value)) return make_generator("select_or_reject", {});
   size_t used = 0;
   AttributePath path(nullptr);
   if (selection.by_attribute) {
@@ -59,23 +60,23 @@ Value select_items(Interpreter& in, const Value& value, Args& args, const Select
     const bool passes = test.empty() ? truthy(subject) : in.call_test(test, subject, rest);
     if (passes == selection.keep_when) kept.push_back(item);
   }
-  return Value::generator("select_or_reject", std::move(kept));
+  return make_generator("select_or_reject", std::move(kept));
 }
 
-Value select_filter(Interpreter& in, const Value& value, Args& args) {
+Value select_filter(Runtime& in, const Value& value, Args& args) {
   return select_items(in, value, args, {"select", true, false});
 }
-Value reject_filter(Interpreter& in, const Value& value, Args& args) {
+Value reject_filter(Runtime& in, const Value& value, Args& args) {
   return select_items(in, value, args, {"reject", false, false});
 }
-Value selectattr_filter(Interpreter& in, const Value& value, Args& args) {
+Value selectattr_filter(Runtime& in, const Value& value, Args& args) {
   return select_items(in, value, args, {"selectattr", true, true});
 }
-Value rejectattr_filter(Interpreter& in, const Value& value, Args& args) {
+Value rejectattr_filter(Runtime& in, const Value& value, Args& args) {
   return select_items(in, value, args, {"rejectattr", false, true});
 }
 
-Value first_filter(Interpreter& in, const Value& value, Args& args) {
+Value first_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("first", args, {});
   if (value.is_generator()) {  // takes one, leaves the rest
     Sequence& state = value.generator_state();
@@ -86,7 +87,7 @@ Value first_filter(Interpreter& in, const Value& value, Args& args) {
   return items.empty() ? Value::undefined("No first item, sequence was empty.") : items[0];
 }
 
-Value last_filter(Interpreter& in, const Value& value, Args& args) {
+Value last_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("last", args, {});
   if (value.is_generator()) fail("'generator' object is not reversible");
   const std::vector<Value> items = in.iterate(value);
@@ -94,7 +95,7 @@ Value last_filter(Interpreter& in, const Value& value, Args& args) {
 }
 
 // Rendering is a pure function of its input, so the choice follows from the time given and the length.
-Value random_filter(Interpreter& in, const Value& value, Args& args) {
+Value random_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("random", args, {});
   const std::vector<Value> items = in.iterate(value);
   if (items.empty()) return Value::undefined("No random item, sequence was empty.");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Filters over lists: order, extremes, grouping, joining.
 #include <algorithm>
 
@@ -20,7 +21,7 @@ std::vector<std::string> split_on(const std::string& text, char separator) {
 }
 
 // Sorts by keys that are compared with Python's rules, keeping equal items in order.
-std::vector<size_t> sorted_order(Interpreter& in, const std::vector<Value>& keys, bool reverse) {
+std::vector<size_t> sorted_order(Runtime& in, const std::vector<Value>& keys, bool reverse) {
   std::vector<size_t> order(keys.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -29,7 +30,7 @@ std::vector<size_t> sorted_order(Interpreter& in, const std::vector<Value>& keys
   return order;
 }
 
-Value sort_filter(Interpreter& in, const Value& value, Args& args) {
+Value sort_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("sort", args, {"reverse", "case_sensitive", "attribute"});
   const std::vector<AttributePath> paths = attribute_paths(params.get(2));
   const bool case_sensitive = params.boolean(1, false);
@@ -48,7 +49,7 @@ Value sort_filter(Interpreter& in, const Value& value, Args& args) {
   return in.list(std::move(sorted));
 }
 
-Value dictsort_filter(Interpreter& in, const Value& value, Args& args) {
+Value dictsort_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("dictsort", args, {"case_sensitive", "by", "reverse"});
   const std::string by = params.string(1, "key");
   if (by != "key" && by != "value") fail("You can only sort by either \"key\" or \"value\"");
@@ -68,7 +69,7 @@ Value dictsort_filter(Interpreter& in, const Value& value, Args& args) {
   return in.list(std::move(sorted));
 }
 
-Value unique_filter(Interpreter& in, const Value& value, Args& args) {
+Value unique_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("unique", args, {"case_sensitive", "attribute"});
   const AttributePath path(params.get(1));
   Dict seen;
@@ -81,10 +82,10 @@ Value unique_filter(Interpreter& in, const Value& value, Args& args) {
     seen.set(key, Value());
     kept.push_back(item);
   }
-  return Value::generator("sync_do_unique", std::move(kept));
+  return make_generator("sync_do_unique", std::move(kept));
 }
 
-Value extreme(Interpreter& in, const Value& value, const Params& params, bool largest) {
+Value extreme(Runtime& in, const Value& value, const Params& params, bool largest) {
   const AttributePath path(params.get(1));
   const std::vector<Value> items = in.iterate(value);
   if (items.empty()) return Value::undefined("No aggregated item, sequence was empty.");
@@ -103,15 +104,15 @@ Value extreme(Interpreter& in, const Value& value, const Params& params, bool la
   return items[best];
 }
 
-Value min_filter(Interpreter& in, const Value& value, Args& args) {
+Value min_filter(Runtime& in, const Value& value, Args& args) {
   return extreme(in, value, Params("min", args, {"case_sensitive", "attribute"}), false);
 }
 
-Value max_filter(Interpreter& in, const Value& value, Args& args) {
+Value max_filter(Runtime& in, const Value& value, Args& args) {
   return extreme(in, value, Params("max", args, {"case_sensitive", "attribute"}), true);
 }
 
-Value sum_filter(Interpreter& in, const Value& value, Args& args) {
+Value sum_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("sum", args, {"attribute", "start"});
   const AttributePath path(params.get(0));
   Value total = params.given(1) ? params[1] : Value::integer(0);
@@ -120,7 +121,7 @@ Value sum_filter(Interpreter& in, const Value& value, Args& args) {
   return total;
 }
 
-Value join_filter(Interpreter& in, const Value& value, Args& args) {
+Value join_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("join", args, {"d", "attribute"});
   const AttributePath path(params.get(1));
   const std::string separator = params.text_of(0, "");
@@ -136,7 +137,7 @@ Value join_filter(Interpreter& in, const Value& value, Args& args) {
   return in.string(std::move(out));
 }
 
-Value groupby_filter(Interpreter& in, const Value& value, Args& args) {
+Value groupby_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("groupby", args, {"attribute", "default", "case_sensitive"}, 1);
   const AttributePath path(&params[0]);
   const Value* fallback = params.given_not_none(1) ? params.get(1) : nullptr;
@@ -154,16 +155,21 @@ Value groupby_filter(Interpreter& in, const Value& value, Args& args) {
     members.push_back(items[order[i]]);
     if (i + 1 < order.size() && in.equals(keys[order[i]], keys[order[i + 1]])) continue;
     const Value key = path.get(in, members[0], fallback);
-    groups.push_back(Value::group(key, in.list(std::move(members))));
+    groups.push_back(make_group(key, in.list(std::move(members))));
     members = {};
   }
   return in.list(std::move(groups));
 }
 
 constexpr Named<NativeFunction> kFilters[] = {
-    {"sort", sort_filter}, {"dictsort", dictsort_filter}, {"unique", unique_filter},
-    {"min", min_filter},   {"max", max_filter},           {"sum", sum_filter},
-    {"join", join_filter}, {"groupby", groupby_filter},
+    {"sort", sort_filter},
+    {"dictsort", dictsort_filter},
+    {"unique", unique_filter},
+    {"min", min_filter},
+    {"max", max_filter},
+    {"sum", sum_filter},
+    {"join", join_filter},
+    {"groupby", groupby_filter},
 };
 
 }  // namespace
@@ -182,7 +188,7 @@ AttributePath::AttributePath(const Value* attribute) {
   }
 }
 
-Value AttributePath::get(Interpreter& in, Value item, const Value* fallback) const {
+Value AttributePath::get(Runtime& in, Value item, const Value* fallback) const {
   for (const Value& part : parts_) {
     item = in.item(item, part);
     if (fallback && item.is_undefined()) item = *fallback;

@@ -1,33 +1,34 @@
+// SPDX-License-Identifier: MIT
 // Filters that change the shape of a list or a text: list, items, reverse, batch, slice, indent, center,
 // truncate.
 #include <algorithm>
 
 #include "base/format.h"
 #include "model/template/builtins.h"
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
 #include "model/template/text.h"
 
 namespace cheetah::jinja {
 namespace {
 
-Value list_filter(Interpreter& in, const Value& value, Args& args) {
+Value list_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("list", args, {});
   return Value::list(in.iterate(value));
 }
 
-Value items_filter(Interpreter& in, const Value& value, Args& args) {
+Value items_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("items", args, {});
-  if (value.is_undefined()) return Value::generator("do_items", {});
+  if (value.is_undefined()) return make_generator("do_items", {});
   if (!value.is_dict()) fail("Can only get item pairs from a mapping.");
   std::vector<Value> pairs;
   for (const auto& [key, entry] : value.dict_of().entries()) {
     in.budget().items(3);
     pairs.push_back(Value::tuple({key, entry}));
   }
-  return Value::generator("do_items", std::move(pairs));
+  return make_generator("do_items", std::move(pairs));
 }
 
-Value reverse_filter(Interpreter& in, const Value& value, Args& args) {
+Value reverse_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("reverse", args, {});
   if (value.is_string()) {
     const Value step = Value::integer(-1);
@@ -35,10 +36,10 @@ Value reverse_filter(Interpreter& in, const Value& value, Args& args) {
   }
   std::vector<Value> items = in.iterate(value);
   std::reverse(items.begin(), items.end());
-  return Value::generator("reverse", std::move(items));
+  return make_generator("reverse", std::move(items));
 }
 
-Value batch_filter(Interpreter& in, const Value& value, Args& args) {
+Value batch_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("batch", args, {"linecount", "fill_with"}, 1);
   const int64_t count = params.integer(0, 1);
   std::vector<Value> rows;
@@ -58,10 +59,10 @@ Value batch_filter(Interpreter& in, const Value& value, Args& args) {
     }
     rows.push_back(in.list(std::move(row)));
   }
-  return Value::generator("do_batch", std::move(rows));
+  return make_generator("do_batch", std::move(rows));
 }
 
-Value slice_filter(Interpreter& in, const Value& value, Args& args) {
+Value slice_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("slice", args, {"slices", "fill_with"}, 1);
   const std::vector<Value> items = in.iterate(value);
   const auto length = static_cast<int64_t>(items.size());
@@ -79,10 +80,10 @@ Value slice_filter(Interpreter& in, const Value& value, Args& args) {
     if (params.given_not_none(1) && number >= with_extra) part.push_back(params[1]);
     result.push_back(in.list(std::move(part)));
   }
-  return Value::generator("sync_do_slice", std::move(result));
+  return make_generator("sync_do_slice", std::move(result));
 }
 
-Value indent_filter(Interpreter& in, const Value& value, Args& args) {
+Value indent_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("indent", args, {"width", "first", "blank"});
   if (value.is_undefined()) fail(value.undefined_message());
   if (!value.is_string())
@@ -107,7 +108,7 @@ Value indent_filter(Interpreter& in, const Value& value, Args& args) {
   return in.string(std::move(out), value.text().safe);
 }
 
-Value center_filter(Interpreter& in, const Value& value, Args& args) {
+Value center_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("center", args, {"width"});
   const Value text = value.is_string() ? value : in.string(in.str(value));
   Args width;
@@ -115,7 +116,7 @@ Value center_filter(Interpreter& in, const Value& value, Args& args) {
   return find_string_method("center")(in, text, width);
 }
 
-Value truncate_filter(Interpreter& in, const Value& value, Args& args) {
+Value truncate_filter(Runtime& in, const Value& value, Args& args) {
   const Params params("truncate", args, {"length", "killwords", "end", "leeway"});
   if (value.is_undefined()) return value;
   if (!value.is_string()) fail(format("truncate needs a text, not {}", type_name(value)));
@@ -137,9 +138,14 @@ Value truncate_filter(Interpreter& in, const Value& value, Args& args) {
 }
 
 constexpr Named<NativeFunction> kFilters[] = {
-    {"list", list_filter},     {"items", items_filter},       {"reverse", reverse_filter},
-    {"batch", batch_filter},   {"slice", slice_filter},       {"indent", indent_filter},
-    {"center", center_filter}, {"truncate", truncate_filter},
+    {"list", list_filter},
+    {"items", items_filter},
+    {"reverse", reverse_filter},
+    {"batch", batch_filter},
+    {"slice", slice_filter},
+    {"indent", indent_filter},
+    {"center", center_filter},
+    {"truncate", truncate_filter},
 };
 
 }  // namespace

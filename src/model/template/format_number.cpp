@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Numbers by a format specification, as Python's format() and % write them.
 #include <algorithm>
 #include <cmath>
@@ -5,7 +6,7 @@
 
 #include "base/format.h"
 #include "model/template/format_spec.h"
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
 #include "model/template/text.h"
 
 namespace cheetah::jinja {
@@ -91,8 +92,8 @@ std::string number_field(const std::string& sign, const std::string& body, const
       const size_t point = std::min(digits.find_first_not_of("0123456789"), digits.size());
       std::string whole = digits.substr(0, point);
       const std::string tail = digits.substr(point);
-      while (static_cast<int64_t>(sign.size() + grouped(whole, spec.group, 3).size() + tail.size()) <
-             spec.width)
+      while (
+          static_cast<int64_t>(sign.size() + grouped(whole, spec.group, 3).size() + tail.size()) < spec.width)
         whole.insert(whole.begin(), '0');
       middle = grouped(whole, spec.group, 3) + tail;
     }
@@ -108,9 +109,8 @@ std::string format_float(double value, char type, int precision, bool alternate)
     return type == 'F' || type == 'E' || type == 'G' ? upper(text) : text;
   }
   const int digits = precision < 0 ? 6 : precision;
-  const char letters[] = {
-      '%', alternate ? '#' : '.', alternate ? '.' : '*', alternate ? '*' : type, alternate ? type : '\0',
-      '\0'};
+  const char letters[] = {'%', alternate ? '#' : '.', alternate ? '.' : '*', alternate ? '*' : type,
+      alternate ? type : '\0', '\0'};
   const int size = std::snprintf(nullptr, 0, letters, digits, value);
   std::string out(static_cast<size_t>(size), '\0');
   std::snprintf(out.data(), out.size() + 1, letters, digits, value);

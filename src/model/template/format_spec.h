@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The mini-language behind "{:>10.3f}", and the number formats that % shares with it.
 #include <cstdint>

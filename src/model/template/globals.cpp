@@ -1,17 +1,19 @@
+// SPDX-License-Identifier: MIT
 // The functions every template has: range, dict, namespace, cycler, joiner, raise_exception, strftime_now.
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "model/template/builtins.h"
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
+#include "model/template/scope.h"
 
 namespace cheetah::jinja {
 namespace {
 
 constexpr int64_t kMaxRange = 100'000;  // the sandbox's own limit
 
-Value range_function(Interpreter& in, const Value&, Args& args) {
+Value range_function(Runtime& in, const Value&, Args& args) {
   const Params params("range", args, {"start", "stop", "step"}, 1);
   const bool one = !params.given(1);
   const int64_t start = one ? 0 : params.integer(0, 0);
@@ -25,10 +27,10 @@ Value range_function(Interpreter& in, const Value&, Args& args) {
   if (length > kMaxRange)
     fail(format("Range too big. The sandbox blocks ranges larger than MAX_RANGE ({}).", kMaxRange));
   in.budget().items(static_cast<int64_t>(length));
-  return Value::range(start, stop, step);
+  return make_range(start, stop, step);
 }
 
-Dict dict_from(Interpreter& in, const char* function, const Args& args) {
+Dict dict_from(Runtime& in, const char* function, const Args& args) {
   Dict dict;
   if (args.positional.size() > 1)
     fail(format("{} expected at most 1 argument, got {}", function, args.positional.size()));
@@ -50,11 +52,11 @@ Dict dict_from(Interpreter& in, const char* function, const Args& args) {
   return dict;
 }
 
-Value dict_function(Interpreter& in, const Value&, Args& args) {
+Value dict_function(Runtime& in, const Value&, Args& args) {
   return Value::dict(dict_from(in, "dict", args));
 }
 
-Value namespace_function(Interpreter& in, const Value&, Args& args) {
+Value namespace_function(Runtime& in, const Value&, Args& args) {
   auto space = std::make_shared<Namespace>();
   space->attributes = dict_from(in, "namespace", args);
   in.budget().items(4);
@@ -62,8 +64,8 @@ Value namespace_function(Interpreter& in, const Value&, Args& args) {
   return Value::object(std::move(space));
 }
 
-Value cycler_next(Interpreter&, const Value& self, Args& args);
-Value cycler_reset(Interpreter&, const Value& self, Args& args);
+Value cycler_next(Runtime&, const Value& self, Args& args);
+Value cycler_reset(Runtime&, const Value& self, Args& args);
 
 struct Cycler : Object {
   std::string type_name() const override { return "Cycler"; }
@@ -85,24 +87,24 @@ struct Cycler : Object {
   size_t at = 0;
 };
 
-Value cycler_next(Interpreter&, const Value& self, Args&) {
+Value cycler_next(Runtime&, const Value& self, Args&) {
   auto& cycler = dynamic_cast<Cycler&>(self.object_of());
-  const Value value = cycler.items[cycler.at];
+  Value value = cycler.items[cycler.at];
   cycler.at = (cycler.at + 1) % cycler.items.size();
   return value;
 }
 
-Value cycler_reset(Interpreter&, const Value& self, Args&) {
+Value cycler_reset(Runtime&, const Value& self, Args&) {
   dynamic_cast<Cycler&>(self.object_of()).at = 0;
   return Value();
 }
 
-Value cycler_function(Interpreter&, const Value&, Args& args) {
+Value cycler_function(Runtime&, const Value&, Args& args) {
   if (args.positional.empty()) fail("at least one item has to be provided");
   auto cycler = std::make_shared<Cycler>();
   for (const Value& item : args.positional) cycler->data_depth = std::max(cycler->data_depth, item.depth());
   cycler->items = args.positional;
-  const Value result = Value::object(std::move(cycler));
+  Value result = Value::object(std::move(cycler));
   if (result.depth() > kMaxDataDepth) fail("data is nested too deeply");
   return result;
 }
@@ -110,7 +112,7 @@ Value cycler_function(Interpreter&, const Value&, Args& args) {
 struct Joiner : Object {
   std::string type_name() const override { return "Joiner"; }
   bool callable() const override { return true; }
-  Value call(Interpreter&, Args&) override {
+  Value call(Runtime&, Args&) override {
     if (std::exchange(used, true)) return separator;
     return Value::string("");
   }
@@ -118,46 +120,34 @@ struct Joiner : Object {
   bool used = false;
 };
 
-Value joiner_function(Interpreter&, const Value&, Args& args) {
+Value joiner_function(Runtime&, const Value&, Args& args) {
   const Params params("joiner", args, {"sep"});
   auto joiner = std::make_shared<Joiner>();
   joiner->separator = Value::string(params.text_of(0, ", "));
   return Value::object(std::move(joiner));
 }
 
-Value raise_exception(Interpreter& in, const Value&, Args& args) {
+Value raise_exception(Runtime& in, const Value&, Args& args) {
   const Params params("raise_exception", args, {"message"}, 1);
   constexpr size_t kMaxMessage = 2000;
   fail(printable(in.str(params[0]), kMaxMessage));
 }
 
-Value strftime_now(Interpreter& in, const Value&, Args& args) {
+Value strftime_now(Runtime& in, const Value&, Args& args) {
   const Params params("strftime_now", args, {"format"}, 1);
   const std::string pattern = params.string(0, "");
   in.budget().bytes(32 * static_cast<int64_t>(pattern.size()));
   return in.string(strftime(pattern, in.now()));
 }
 
-// Filler text: one fixed paragraph a time, since a rendering depends on its input alone.
-Value lipsum_function(Interpreter& in, const Value&, Args& args) {
-  const Params params("lipsum", args, {"n", "html", "min", "max"});
-  const std::string paragraph =
-      "Lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore et "
-      "dolore.";
-  std::string out;
-  for (int64_t i = 0; i < params.integer(0, 5); ++i) {
-    in.budget().items(16);
-    const bool html = params.boolean(1, true);
-    if (i != 0) out += html ? "\n" : "\n\n";
-    out += html ? format("<p>{}</p>", paragraph) : paragraph;
-  }
-  return in.string(std::move(out), params.boolean(1, true));
-}
-
 constexpr Named<NativeFunction> kGlobals[] = {
-    {"range", range_function},   {"dict", dict_function},        {"namespace", namespace_function},
-    {"cycler", cycler_function}, {"joiner", joiner_function},    {"raise_exception", raise_exception},
-    {"lipsum", lipsum_function}, {"strftime_now", strftime_now},
+    {"range", range_function},
+    {"dict", dict_function},
+    {"namespace", namespace_function},
+    {"cycler", cycler_function},
+    {"joiner", joiner_function},
+    {"raise_exception", raise_exception},
+    {"strftime_now", strftime_now},
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every render of the reference templates, when CHEETAH_REFERENCE_DIR names a folder that has them.
 #include <gtest/gtest.h>
 

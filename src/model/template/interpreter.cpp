@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The frame of a rendering, and the statements.
 #include "model/template/interpreter.h"
 
@@ -7,38 +8,11 @@
 #include "model/template/interpreter_guards.h"
 
 namespace cheetah::jinja {
-namespace {
-
-// Bytes a rendering may make and read in all, per byte of output it may write: room for templates that build
-// their text by appending to a variable, yet a copying loop ends within a tenth of a second.
-constexpr int64_t kWorkPerOutputByte = 16;
-
-}  // namespace
-
-const Value* Scope::find(int symbol) const {
-  for (const Scope* scope = this; scope; scope = scope->parent.get())
-    for (const auto& [name, value] : scope->variables)
-      if (name == symbol) return &value;
-  return nullptr;
-}
-
-void Scope::set(int symbol, Value value) {
-  for (auto& [name, old] : variables) {
-    if (name != symbol) continue;
-    old = std::move(value);
-    return;
-  }
-  variables.emplace_back(symbol, std::move(value));
-}
-
 Interpreter::Interpreter(const Program& program, int64_t now)
-    : program_(program),
-      budget_(program.limits.max_steps, program.limits.max_output_bytes * kWorkPerOutputByte),
-      now_(now) {}
+    : program_(program), runtime_(program.limits, now) {}
 
 // Macros hold the scopes that hold them: emptying what was captured lets everything go.
 Interpreter::~Interpreter() {
-  for (const auto& object : kept_objects_) object->release();
   for (const auto& scope : kept_scopes_) scope->variables.clear();
 }
 
@@ -59,9 +33,9 @@ std::string Interpreter::render(const Dict& variables) {
 
 void Interpreter::write(std::string_view text) {
   const auto size = static_cast<int64_t>(text.size());
-  budget_.bytes(size);
-  if (static_cast<int64_t>(out_->size()) + size > program_.limits.max_output_bytes)
-    fail(format("output limit exceeded: more than {} bytes", program_.limits.max_output_bytes));
+  runtime_.budget().bytes(size);
+  if (static_cast<int64_t>(out_->size()) + size > runtime_.max_text_bytes())
+    fail(format("output limit exceeded: more than {} bytes", runtime_.max_text_bytes()));
   out_->append(text);
 }
 
@@ -69,7 +43,7 @@ void Interpreter::write(const Value& value) {
   if (value.is_string())
     write(value.bytes());
   else
-    write(str(value));
+    write(runtime_.str(value));
 }
 
 Interpreter::Flow Interpreter::run(const Body& body) {
@@ -80,7 +54,7 @@ Interpreter::Flow Interpreter::run(const Body& body) {
 
 Interpreter::Flow Interpreter::run(const Statement& statement) {
   const DepthGuard guard(*this);
-  budget_.step();
+  runtime_.budget().step();
   line_ = statement.line;
   switch (statement.kind) {
     case StatementKind::kText:
@@ -138,7 +112,7 @@ Interpreter::Flow Interpreter::run_scope(const Body& body, std::shared_ptr<Scope
 }
 
 Interpreter::Flow Interpreter::run_for(const Statement& statement) {
-  std::vector<Value> items = iterate(eval(*statement.value));
+  std::vector<Value> items = runtime_.iterate(eval(*statement.value));
   if (statement.condition) items = filtered(statement, std::move(items));
   if (items.empty()) return run_scope(statement.otherwise, scope_);
   run_loop(statement, std::move(items), 0);
@@ -160,7 +134,7 @@ std::vector<Value> Interpreter::filtered(const Statement& statement, std::vector
 
 void Interpreter::run_loop(const Statement& statement, std::vector<Value> items, int64_t depth0) {
   const std::shared_ptr<Scope> outer = scope_;
-  const auto loop = std::make_shared<LoopContext>();
+  const auto loop = std::make_shared<LoopContext>(*this);
   for (const Value& item : items) loop->data_depth = std::max(loop->data_depth, item.depth());
   loop->items = std::move(items);
   loop->depth0 = depth0;
@@ -169,7 +143,7 @@ void Interpreter::run_loop(const Statement& statement, std::vector<Value> items,
     loop->outer = outer;
   }
   for (; loop->index0 < loop->items.size(); ++loop->index0) {
-    budget_.step();
+    runtime_.budget().step();
     scope_ = std::make_shared<Scope>();
     scope_->parent = outer;
     scope_->set(program_.loop_symbol, Value::object(loop));
@@ -190,7 +164,7 @@ Interpreter::Flow Interpreter::capture(const Body& body, std::string& text) {
 Interpreter::Flow Interpreter::run_set_block(const Statement& statement) {
   std::string text;
   if (const Flow flow = capture(statement.body, text); flow != Flow::kNext) return flow;
-  Value value = string(std::move(text));
+  Value value = runtime_.string(std::move(text));
   if (statement.value) value = eval_filter(*statement.value, &value);
   assign(*statement.target, value);
   return Flow::kNext;
@@ -199,7 +173,7 @@ Interpreter::Flow Interpreter::run_set_block(const Statement& statement) {
 Interpreter::Flow Interpreter::run_filter_block(const Statement& statement) {
   std::string text;
   if (const Flow flow = capture(statement.body, text); flow != Flow::kNext) return flow;
-  const Value value = string(std::move(text));
+  const Value value = runtime_.string(std::move(text));
   write(eval_filter(*statement.value, &value));
   return Flow::kNext;
 }
@@ -227,14 +201,14 @@ void Interpreter::assign(const Expr& target, const Value& value) {
   const Value holder = eval_name(target.symbol);
   auto* space = holder.is_object() ? dynamic_cast<Namespace*>(&holder.object_of()) : nullptr;
   if (!space) fail("cannot assign attribute on non-namespace object");
-  budget_.items(1);
+  runtime_.budget().items(1);
   space->attributes.set(target.text, value);
 }
 
 void Interpreter::assign_tuple(const Expr& target, const Value& value) {
   if (!value.is_sequence() && !value.is_string() && !value.is_dict())
     fail(format("cannot unpack non-iterable {} object", type_name(value)));
-  const std::vector<Value> parts = iterate(value);
+  const std::vector<Value> parts = runtime_.iterate(value);
   const size_t expected = target.items.size();
   if (parts.size() < expected)
     fail(format("not enough values to unpack (expected {}, got {})", expected, parts.size()));

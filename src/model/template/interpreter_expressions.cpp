@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Expressions.
 #include <algorithm>
 
@@ -10,7 +11,7 @@ namespace cheetah::jinja {
 
 Value Interpreter::eval(const Expr& expr) {
   const DepthGuard guard(*this);
-  budget_.step();
+  runtime_.budget().step();
   line_ = expr.line;
   switch (expr.kind) {
     case ExprKind::kConstant:
@@ -26,13 +27,13 @@ Value Interpreter::eval(const Expr& expr) {
     case ExprKind::kAttribute: {
       const Value object = eval(*expr.items[0]);
       line_ = expr.line;
-      return attribute(object, expr.text);
+      return runtime_.attribute(object, expr.text);
     }
     case ExprKind::kItem: {
       const Value object = eval(*expr.items[0]);
       const Value key = eval(*expr.items[1]);
       line_ = expr.line;
-      return item(object, key);
+      return runtime_.item(object, key);
     }
     case ExprKind::kSlice:
       return eval_slice(expr);
@@ -57,7 +58,7 @@ Value Interpreter::eval(const Expr& expr) {
       const Value left = eval(*expr.items[0]);
       const Value right = eval(*expr.items[1]);
       line_ = expr.line;
-      return binary(expr.op, left, right);
+      return runtime_.binary(expr.op, left, right);
     }
     case ExprKind::kConcat:
       return eval_concat(expr);
@@ -78,7 +79,7 @@ Value Interpreter::eval_container(const Expr& expr) {
   std::vector<Value> items;
   items.reserve(expr.items.size());
   for (const ExprPtr& item_expr : expr.items) items.push_back(eval(*item_expr));
-  budget_.items(static_cast<int64_t>(items.size()));
+  runtime_.budget().items(static_cast<int64_t>(items.size()));
   return expr.kind == ExprKind::kList ? Value::list(std::move(items)) : Value::tuple(std::move(items));
 }
 
@@ -86,8 +87,8 @@ Value Interpreter::eval_dict(const Expr& expr) {
   Dict dict;
   for (size_t i = 0; i < expr.items.size(); i += 2) {
     const Value key = eval(*expr.items[i]);
-    budget_.items(2);
-    budget_.bytes(key.weight());
+    runtime_.budget().items(2);
+    runtime_.budget().bytes(key.weight());
     dict.set(key, eval(*expr.items[i + 1]));
   }
   return Value::dict(std::move(dict));
@@ -103,7 +104,7 @@ Value Interpreter::eval_slice(const Expr& expr) {
     given[i] = &parts[i];
   }
   line_ = expr.line;
-  return slice(object, given[0], given[1], given[2]);
+  return runtime_.slice(object, given[0], given[1], given[2]);
 }
 
 Args Interpreter::eval_arguments(const Expr& expr) {
@@ -112,12 +113,12 @@ Args Interpreter::eval_arguments(const Expr& expr) {
   for (const ExprPtr& argument : expr.arguments) args.positional.push_back(eval(*argument));
   for (const Keyword& keyword : expr.keywords) args.named.emplace_back(keyword.name, eval(*keyword.value));
   if (expr.star) {
-    for (Value& value : iterate(eval(*expr.star))) args.positional.push_back(std::move(value));
+    for (Value& value : runtime_.iterate(eval(*expr.star))) args.positional.push_back(std::move(value));
   }
   if (expr.star_star) {
     const Value spread = eval(*expr.star_star);
     if (!spread.is_dict()) fail(format("argument after ** must be a mapping, not {}", type_name(spread)));
-    budget_.items(static_cast<int64_t>(spread.dict_of().size()));
+    runtime_.budget().items(static_cast<int64_t>(spread.dict_of().size()));
     for (const auto& [key, value] : spread.dict_of().entries()) {
       if (!key.is_string()) fail("keywords must be strings");
       for (const auto& [name, old] : args.named)
@@ -134,7 +135,7 @@ Value Interpreter::eval_call(const Expr& expr, const Value* caller) {
   Args args = eval_arguments(expr);
   if (caller) args.named.emplace_back("caller", *caller);
   line_ = expr.line;
-  Value result = call(callee, args);
+  Value result = runtime_.call(callee, args);
   line_ = expr.line;
   return result;
 }
@@ -150,14 +151,14 @@ Value Interpreter::eval_filter(const Expr& expr, const Value* input) {
     subject = eval(*expr.items[0]);
   Args args = eval_arguments(expr);
   line_ = expr.line;
-  return call_filter(expr.text, subject, args);
+  return runtime_.call_filter(expr.text, subject, args);
 }
 
 bool Interpreter::eval_test(const Expr& expr) {
   const Value subject = eval(*expr.items[0]);
   Args args = eval_arguments(expr);
   line_ = expr.line;
-  return call_test(expr.text, subject, args);
+  return runtime_.call_test(expr.text, subject, args);
 }
 
 bool Interpreter::eval_compare(const Expr& expr) {
@@ -165,28 +166,10 @@ bool Interpreter::eval_compare(const Expr& expr) {
   for (size_t i = 0; i < expr.operators.size(); ++i) {
     Value right = eval(*expr.items[i + 1]);
     line_ = expr.line;
-    if (!compare(expr.operators[i], left, right)) return false;
+    if (!runtime_.compare(expr.operators[i], left, right)) return false;
     left = std::move(right);
   }
   return true;
-}
-
-bool Interpreter::compare(const std::string& op, const Value& a, const Value& b) {
-  if (op == "==") return equals(a, b);
-  if (op == "!=") return !equals(a, b);
-  if (op == "in") return contains(b, a);
-  if (op == "not in") return !contains(b, a);
-  if (op == "<") return is_less(a, b, "<");
-  if (op == ">") {
-    // Only the message tells the operator; the order of the operands is what the person wrote.
-    if (a.is_number() && b.is_number()) return is_less(b, a);
-    return !is_less(a, b, ">") && !equals(a, b);
-  }
-  const bool nan =
-      (a.is_float() && a.as_double() != a.as_double()) || (b.is_float() && b.as_double() != b.as_double());
-  if (nan) return false;
-  if (op == "<=") return is_less(a, b, "<=") || equals(a, b);
-  return !is_less(a, b, ">=");
 }
 
 Value Interpreter::eval_concat(const Expr& expr) {
@@ -196,10 +179,10 @@ Value Interpreter::eval_concat(const Expr& expr) {
     if (value.is_string())
       text += value.bytes();
     else
-      text += str(value);
-    if (static_cast<int64_t>(text.size()) > max_text_bytes()) string(std::move(text));
+      text += runtime_.str(value);
+    if (static_cast<int64_t>(text.size()) > runtime_.max_text_bytes()) break;  // refused below
   }
-  return string(std::move(text));
+  return runtime_.string(std::move(text));
 }
 
 Value Interpreter::eval_conditional(const Expr& expr) {
@@ -212,14 +195,7 @@ Value Interpreter::eval_conditional(const Expr& expr) {
 Value Interpreter::eval_sign(const Expr& expr) {
   const Value value = eval(*expr.items[0]);
   line_ = expr.line;
-  const bool negative = expr.kind == ExprKind::kNegative;
-  if (value.is_undefined()) fail(value.undefined_message());
-  if (!value.is_number())
-    fail(format("bad operand type for unary {}: '{}'", negative ? '-' : '+', type_name(value)));
-  if (value.is_float()) return negative ? Value::number(-value.as_double()) : value;
-  int64_t result = value.as_integer();
-  if (negative && __builtin_sub_overflow(int64_t{0}, result, &result)) fail("integer overflow");
-  return Value::integer(result);
+  return runtime_.sign(expr.kind == ExprKind::kNegative, value);
 }
 
 }  // namespace cheetah::jinja

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Limits on recursion: of the C++ stack, and of macros and recursive loops.
 #include "base/format.h"

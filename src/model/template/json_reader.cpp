@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads the variables of a rendering from JSON, with the order of keys.
 #include <nlohmann/json.hpp>
 

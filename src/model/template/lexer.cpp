@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/template/lexer.h"
 
 #include <algorithm>
@@ -59,7 +60,7 @@ class Lexer {
 
   void advance(size_t count) {
     line_ += static_cast<int>(std::count(rest_.begin() + static_cast<ptrdiff_t>(at_),
-                                         rest_.begin() + static_cast<ptrdiff_t>(at_ + count), '\n'));
+        rest_.begin() + static_cast<ptrdiff_t>(at_ + count), '\n'));
     at_ += count;
   }
 
@@ -269,9 +270,8 @@ class Lexer {
   }
 
   void operation(std::string& open) {
-    static constexpr std::array<std::string_view, 26> kOperators = {
-        "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
-        "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
+    static constexpr std::array<std::string_view, 26> kOperators = {"//", "**", "==", "!=", ">=", "<=", "+",
+        "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}", ">", "<", "=", ".", ":", "|", ",", ";"};
     const auto found =
         std::find_if(kOperators.begin(), kOperators.end(), [&](auto op) { return starts(op); });
     if (found == kOperators.end()) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Template source → tokens, with the whitespace rules of chat templates (trim_blocks, lstrip_blocks).
 #include <cstdint>

@@ -1,22 +1,23 @@
+// SPDX-License-Identifier: MIT
 // Methods of list, tuple, dict and numbers; those that would change a container are known but refused.
 #include <algorithm>
 #include <cmath>
 
 #include "base/format.h"
 #include "model/template/builtins.h"
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
 
 namespace cheetah::jinja {
 namespace {
 
-Value count_method(Interpreter& in, const Value& self, Args& args) {
+Value count_method(Runtime& in, const Value& self, Args& args) {
   const Params params("count", args, {"value"}, 1);
   int64_t count = 0;
   for (const Value& item : self.items_of().items) count += in.equals(item, params[0]) ? 1 : 0;
   return Value::integer(count);
 }
 
-Value index_method(Interpreter& in, const Value& self, Args& args) {
+Value index_method(Runtime& in, const Value& self, Args& args) {
   const Params params("index", args, {"value", "start", "stop"}, 1);
   const auto& items = self.items_of().items;
   const auto size = static_cast<int64_t>(items.size());
@@ -26,17 +27,17 @@ Value index_method(Interpreter& in, const Value& self, Args& args) {
   fail(format("{} is not in {}", repr(params[0]), type_name(self)));
 }
 
-Value copy_method(Interpreter&, const Value& self, Args& args) {
+Value copy_method(Runtime&, const Value& self, Args& args) {
   const Params params("copy", args, {});
   return self;  // containers never change, so a copy is the same
 }
 
-Value keys_method(Interpreter& in, const Value& self, Args& args) {
+Value keys_method(Runtime& in, const Value& self, Args& args) {
   const Params params("keys", args, {});
   return Value::sequence(Flavor::kKeys, in.iterate(self));
 }
 
-Value values_method(Interpreter& in, const Value& self, Args& args) {
+Value values_method(Runtime& in, const Value& self, Args& args) {
   const Params params("values", args, {});
   std::vector<Value> values;
   in.budget().items(static_cast<int64_t>(self.dict_of().size()));
@@ -44,7 +45,7 @@ Value values_method(Interpreter& in, const Value& self, Args& args) {
   return Value::sequence(Flavor::kValues, std::move(values));
 }
 
-Value items_method(Interpreter& in, const Value& self, Args& args) {
+Value items_method(Runtime& in, const Value& self, Args& args) {
   const Params params("items", args, {});
   std::vector<Value> pairs;
   in.budget().items(3 * static_cast<int64_t>(self.dict_of().size()));
@@ -52,27 +53,27 @@ Value items_method(Interpreter& in, const Value& self, Args& args) {
   return Value::sequence(Flavor::kItems, std::move(pairs));
 }
 
-Value get_method(Interpreter& in, const Value& self, Args& args) {
+Value get_method(Runtime& in, const Value& self, Args& args) {
   const Params params("get", args, {"key", "default"}, 1);
   in.budget().bytes(params[0].weight());
   if (const Value* value = self.dict_of().find(params[0])) return *value;
   return params.given(1) ? params[1] : Value();
 }
 
-Value fromkeys_method(Interpreter& in, const Value&, Args& args) {
+Value fromkeys_method(Runtime& in, const Value&, Args& args) {
   const Params params("fromkeys", args, {"iterable", "value"}, 1);
   Dict dict;
   for (const Value& key : in.iterate(params[0])) dict.set(key, params.given(1) ? params[1] : Value());
   return Value::dict(std::move(dict));
 }
 
-Value is_integer_method(Interpreter&, const Value& self, Args&) {
+Value is_integer_method(Runtime&, const Value& self, Args&) {
   return Value::boolean(std::floor(self.as_double()) == self.as_double() && std::isfinite(self.as_double()));
 }
 
-Value conjugate_method(Interpreter&, const Value& self, Args&) { return self; }
+Value conjugate_method(Runtime&, const Value& self, Args&) { return self; }
 
-Value bit_length_method(Interpreter&, const Value& self, Args&) {
+Value bit_length_method(Runtime&, const Value& self, Args&) {
   const int64_t value = self.as_integer();
   const uint64_t size = value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
   return Value::integer(size == 0 ? 0 : 64 - __builtin_clzll(size));
@@ -80,11 +81,10 @@ Value bit_length_method(Interpreter&, const Value& self, Args&) {
 
 constexpr Named<NativeFunction> kListMethods[] = {
     {"count", count_method}, {"index", index_method}, {"copy", copy_method}};
-constexpr Named<NativeFunction> kDictMethods[] = {{"keys", keys_method},   {"values", values_method},
-                                                  {"items", items_method}, {"get", get_method},
-                                                  {"copy", copy_method},   {"fromkeys", fromkeys_method}};
-constexpr std::string_view kListMutators[] = {"append", "clear", "pop",    "reverse",
-                                              "insert", "sort",  "extend", "remove"};
+constexpr Named<NativeFunction> kDictMethods[] = {{"keys", keys_method}, {"values", values_method},
+    {"items", items_method}, {"get", get_method}, {"copy", copy_method}, {"fromkeys", fromkeys_method}};
+constexpr std::string_view kListMutators[] = {
+    "append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"};
 constexpr std::string_view kDictMutators[] = {"clear", "pop", "popitem", "setdefault", "update"};
 
 template <size_t count>

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT
 // Methods of str that take apart and put together.
 #include <algorithm>
 
 #include "base/format.h"
 #include "model/template/builtins.h"
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
 #include "model/template/text.h"
 
 namespace cheetah::jinja {
@@ -66,7 +67,7 @@ Pieces rsplit_at(std::string_view text, std::string_view separator, int64_t most
   return pieces;
 }
 
-Value as_list(Interpreter& in, const Pieces& pieces, bool safe) {
+Value as_list(Runtime& in, const Pieces& pieces, bool safe) {
   std::vector<Value> items;
   in.budget().items(static_cast<int64_t>(pieces.size()));
   items.reserve(pieces.size());
@@ -74,7 +75,7 @@ Value as_list(Interpreter& in, const Pieces& pieces, bool safe) {
   return Value::list(std::move(items));
 }
 
-Value split_text(Interpreter& in, const Value& self, const Args& args, bool from_right) {
+Value split_text(Runtime& in, const Value& self, const Args& args, bool from_right) {
   const Params params(from_right ? "rsplit" : "split", args, {"sep", "maxsplit"});
   const int64_t most = params.integer(1, -1);
   in.budget().bytes(self.weight());
@@ -87,24 +88,19 @@ Value split_text(Interpreter& in, const Value& self, const Args& args, bool from
   }
   const std::string separator = params.string(0, "");
   if (separator.empty()) fail("empty separator");
-  return as_list(
-      in, from_right ? rsplit_at(self.bytes(), separator, most) : split_at(self.bytes(), separator, most),
-      safe);
+  return as_list(in,
+      from_right ? rsplit_at(self.bytes(), separator, most) : split_at(self.bytes(), separator, most), safe);
 }
-Value split_method(Interpreter& in, const Value& self, Args& args) {
-  return split_text(in, self, args, false);
-}
-Value rsplit_method(Interpreter& in, const Value& self, Args& args) {
-  return split_text(in, self, args, true);
-}
+Value split_method(Runtime& in, const Value& self, Args& args) { return split_text(in, self, args, false); }
+Value rsplit_method(Runtime& in, const Value& self, Args& args) { return split_text(in, self, args, true); }
 
-Value splitlines_method(Interpreter& in, const Value& self, Args& args) {
+Value splitlines_method(Runtime& in, const Value& self, Args& args) {
   const Params params("splitlines", args, {"keepends"});
   in.budget().bytes(self.weight());
   return as_list(in, split_lines(self.bytes(), params.boolean(0, false)), self.text().safe);
 }
 
-Value part(Interpreter& in, const Value& self, const Args& args, bool from_right) {
+Value part(Runtime& in, const Value& self, const Args& args, bool from_right) {
   const Params params(from_right ? "rpartition" : "partition", args, {"sep"}, 1);
   const std::string separator = params.string(0, "");
   if (separator.empty()) fail("empty separator");
@@ -119,10 +115,10 @@ Value part(Interpreter& in, const Value& self, const Args& args, bool from_right
   return Value::tuple(
       {piece(text.substr(0, at)), piece(separator), piece(text.substr(at + separator.size()))});
 }
-Value partition_method(Interpreter& in, const Value& self, Args& args) { return part(in, self, args, false); }
-Value rpartition_method(Interpreter& in, const Value& self, Args& args) { return part(in, self, args, true); }
+Value partition_method(Runtime& in, const Value& self, Args& args) { return part(in, self, args, false); }
+Value rpartition_method(Runtime& in, const Value& self, Args& args) { return part(in, self, args, true); }
 
-Value join_method(Interpreter& in, const Value& self, Args& args) {
+Value join_method(Runtime& in, const Value& self, Args& args) {
   const Params params("join", args, {"iterable"}, 1);
   const std::string& separator = self.bytes();
   std::string out;
@@ -138,7 +134,7 @@ Value join_method(Interpreter& in, const Value& self, Args& args) {
   return in.string(std::move(out), self.text().safe);
 }
 
-Value expandtabs_method(Interpreter& in, const Value& self, Args& args) {
+Value expandtabs_method(Runtime& in, const Value& self, Args& args) {
   const int64_t size = std::clamp<int64_t>(Params("expandtabs", args, {"tabsize"}).integer(0, 8), 0, 1 << 20);
   std::string out;
   int64_t column = 0;
@@ -159,8 +155,12 @@ Value expandtabs_method(Interpreter& in, const Value& self, Args& args) {
 }
 
 constexpr Named<NativeFunction> kMethods[] = {
-    {"split", split_method},           {"rsplit", rsplit_method},         {"splitlines", splitlines_method},
-    {"partition", partition_method},   {"rpartition", rpartition_method}, {"join", join_method},
+    {"split", split_method},
+    {"rsplit", rsplit_method},
+    {"splitlines", splitlines_method},
+    {"partition", partition_method},
+    {"rpartition", rpartition_method},
+    {"join", join_method},
     {"expandtabs", expandtabs_method},
 };
 

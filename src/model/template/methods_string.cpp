@@ -1,70 +1,71 @@
+// SPDX-License-Identifier: MIT
 // Methods of str that change, pad, search and classify.
 #include <algorithm>
 
 #include "base/format.h"
 #include "model/template/builtins.h"
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
 #include "model/template/text.h"
 
 namespace cheetah::jinja {
 namespace {
 
-Value changed(Interpreter& in, const Value& self, const Args& args, const char* name,
-              std::string (*change)(std::string_view)) {
+Value changed(Runtime& in, const Value& self, const Args& args, const char* name,
+    std::string (*change)(std::string_view)) {
   const Params params(name, args, {});
   in.budget().bytes(8 * self.weight());  // a table look-up for each character
   return in.string(change(self.bytes()), self.text().safe);
 }
 
-Value upper_method(Interpreter& in, const Value& self, Args& args) {
+Value upper_method(Runtime& in, const Value& self, Args& args) {
   return changed(in, self, args, "upper", upper);
 }
-Value lower_method(Interpreter& in, const Value& self, Args& args) {
+Value lower_method(Runtime& in, const Value& self, Args& args) {
   return changed(in, self, args, "lower", lower);
 }
-Value title_method(Interpreter& in, const Value& self, Args& args) {
+Value title_method(Runtime& in, const Value& self, Args& args) {
   return changed(in, self, args, "title", title);
 }
-Value casefold_method(Interpreter& in, const Value& self, Args& args) {
+Value casefold_method(Runtime& in, const Value& self, Args& args) {
   return changed(in, self, args, "casefold", casefold);
 }
-Value swapcase_method(Interpreter& in, const Value& self, Args& args) {
+Value swapcase_method(Runtime& in, const Value& self, Args& args) {
   return changed(in, self, args, "swapcase", swapcase);
 }
-Value capitalize_method(Interpreter& in, const Value& self, Args& args) {
+Value capitalize_method(Runtime& in, const Value& self, Args& args) {
   return changed(in, self, args, "capitalize", capitalize);
 }
 
-Value stripped(Interpreter& in, const Value& self, const Args& args, const char* name, Side side) {
+Value stripped(Runtime& in, const Value& self, const Args& args, const char* name, Side side) {
   const Params params(name, args, {"chars"});
   in.budget().bytes(self.weight());
   const std::string_view text =
       params.given_not_none(0) ? strip(self.bytes(), params.string(0, ""), side) : strip(self.bytes(), side);
   return in.string(std::string(text), self.text().safe);
 }
-Value strip_method(Interpreter& in, const Value& self, Args& args) {
+Value strip_method(Runtime& in, const Value& self, Args& args) {
   return stripped(in, self, args, "strip", Side::kBoth);
 }
-Value lstrip_method(Interpreter& in, const Value& self, Args& args) {
+Value lstrip_method(Runtime& in, const Value& self, Args& args) {
   return stripped(in, self, args, "lstrip", Side::kLeft);
 }
-Value rstrip_method(Interpreter& in, const Value& self, Args& args) {
+Value rstrip_method(Runtime& in, const Value& self, Args& args) {
   return stripped(in, self, args, "rstrip", Side::kRight);
 }
 
-Value removeprefix_method(Interpreter& in, const Value& self, Args& args) {
+Value removeprefix_method(Runtime& in, const Value& self, Args& args) {
   const std::string prefix = Params("removeprefix", args, {"prefix"}, 1).string(0, "");
   const std::string& text = self.bytes();
   return in.string(text.starts_with(prefix) ? text.substr(prefix.size()) : text, self.text().safe);
 }
-Value removesuffix_method(Interpreter& in, const Value& self, Args& args) {
+Value removesuffix_method(Runtime& in, const Value& self, Args& args) {
   const std::string suffix = Params("removesuffix", args, {"suffix"}, 1).string(0, "");
   const std::string& text = self.bytes();
-  return in.string(text.ends_with(suffix) ? text.substr(0, text.size() - suffix.size()) : text,
-                   self.text().safe);
+  return in.string(
+      text.ends_with(suffix) ? text.substr(0, text.size() - suffix.size()) : text, self.text().safe);
 }
 
-Value replace_method(Interpreter& in, const Value& self, Args& args) {
+Value replace_method(Runtime& in, const Value& self, Args& args) {
   const Params params("replace", args, {"old", "new", "count"}, 2);
   const std::string from = params.string(0, "");
   std::string to = params.string(1, "");
@@ -79,7 +80,7 @@ Value replace_method(Interpreter& in, const Value& self, Args& args) {
 
 enum class Align { kLeft, kRight, kCenter };
 
-Value padded(Interpreter& in, const Value& self, const Args& args, const char* name, Align align) {
+Value padded(Runtime& in, const Value& self, const Args& args, const char* name, Align align) {
   const Params params(name, args, {"width", "fillchar"}, 1);
   const std::string fill = params.string(1, " ");
   if (count_code_points(fill) != 1) fail("The fill character must be exactly one character long");
@@ -96,17 +97,17 @@ Value padded(Interpreter& in, const Value& self, const Args& args, const char* n
   };
   return in.string(run(left) + self.bytes() + run(missing - left), self.text().safe);
 }
-Value center_method(Interpreter& in, const Value& self, Args& args) {
+Value center_method(Runtime& in, const Value& self, Args& args) {
   return padded(in, self, args, "center", Align::kCenter);
 }
-Value ljust_method(Interpreter& in, const Value& self, Args& args) {
+Value ljust_method(Runtime& in, const Value& self, Args& args) {
   return padded(in, self, args, "ljust", Align::kLeft);
 }
-Value rjust_method(Interpreter& in, const Value& self, Args& args) {
+Value rjust_method(Runtime& in, const Value& self, Args& args) {
   return padded(in, self, args, "rjust", Align::kRight);
 }
 
-Value zfill_method(Interpreter& in, const Value& self, Args& args) {
+Value zfill_method(Runtime& in, const Value& self, Args& args) {
   const int64_t missing = Params("zfill", args, {"width"}, 1).integer(0, 0) - count_code_points(self.bytes());
   if (missing <= 0) return self;
   const std::string zeros = in.binary('*', Value::string("0"), Value::integer(missing)).bytes();
@@ -121,7 +122,7 @@ struct Window {
   int64_t offset = 0;
   bool inside = true;
 };
-Window window(Interpreter& in, const Value& self, const Params& params) {
+Window window(Runtime& in, const Value& self, const Params& params) {
   in.budget().bytes(self.weight());
   const int64_t length =
       self.text().ascii ? static_cast<int64_t>(self.bytes().size()) : count_code_points(self.bytes());
@@ -139,7 +140,7 @@ Window window(Interpreter& in, const Value& self, const Params& params) {
 }
 
 // Where the text stands in self, in code points; -1 when it does not.
-int64_t search(Interpreter& in, const Value& self, const Args& args, const char* name, bool from_right) {
+int64_t search(Runtime& in, const Value& self, const Args& args, const char* name, bool from_right) {
   const Params params(name, args, {"sub", "start", "end"}, 1);
   const Window part = window(in, self, params);
   const std::string wanted = params.string(0, "");
@@ -148,24 +149,24 @@ int64_t search(Interpreter& in, const Value& self, const Args& args, const char*
   if (at == std::string::npos) return -1;
   return part.offset + count_code_points(std::string_view(part.text).substr(0, at));
 }
-Value find_in_string(Interpreter& in, const Value& self, Args& args) {
+Value find_in_string(Runtime& in, const Value& self, Args& args) {
   return Value::integer(search(in, self, args, "find", false));
 }
-Value rfind_in_string(Interpreter& in, const Value& self, Args& args) {
+Value rfind_in_string(Runtime& in, const Value& self, Args& args) {
   return Value::integer(search(in, self, args, "rfind", true));
 }
-Value index_in_string(Interpreter& in, const Value& self, Args& args) {
+Value index_in_string(Runtime& in, const Value& self, Args& args) {
   const int64_t at = search(in, self, args, "index", false);
   if (at < 0) fail("substring not found");
   return Value::integer(at);
 }
-Value rindex_in_string(Interpreter& in, const Value& self, Args& args) {
+Value rindex_in_string(Runtime& in, const Value& self, Args& args) {
   const int64_t at = search(in, self, args, "rindex", true);
   if (at < 0) fail("substring not found");
   return Value::integer(at);
 }
 
-Value count_method(Interpreter& in, const Value& self, Args& args) {
+Value count_method(Runtime& in, const Value& self, Args& args) {
   const Params params("count", args, {"sub", "start", "end"}, 1);
   const Window part = window(in, self, params);
   const std::string wanted = params.string(0, "");
@@ -176,7 +177,7 @@ Value count_method(Interpreter& in, const Value& self, Args& args) {
   return Value::integer(count);
 }
 
-Value touches(Interpreter& in, const Value& self, const Args& args, const char* name, bool at_start) {
+Value touches(Runtime& in, const Value& self, const Args& args, const char* name, bool at_start) {
   const Params params(name, args, {"affix", "start", "end"}, 1);
   const Window part = window(in, self, params);
   const auto matches = [&](const Value& affix) {
@@ -190,35 +191,35 @@ Value touches(Interpreter& in, const Value& self, const Args& args, const char* 
   const auto& choices = params[0].items_of().items;
   return Value::boolean(std::any_of(choices.begin(), choices.end(), matches));
 }
-Value startswith_method(Interpreter& in, const Value& self, Args& args) {
+Value startswith_method(Runtime& in, const Value& self, Args& args) {
   return touches(in, self, args, "startswith", true);
 }
-Value endswith_method(Interpreter& in, const Value& self, Args& args) {
+Value endswith_method(Runtime& in, const Value& self, Args& args) {
   return touches(in, self, args, "endswith", false);
 }
 
-Value every(Interpreter& in, const Value& self, bool (*fits)(char32_t), bool empty_fits = false) {
+Value every(Runtime& in, const Value& self, bool (*fits)(char32_t), bool empty_fits = false) {
   in.budget().bytes(self.weight());
   const std::u32string text = decode(self.bytes());
   return Value::boolean(text.empty() ? empty_fits : std::all_of(text.begin(), text.end(), fits));
 }
 bool is_alnum(char32_t c) { return is_alpha(c) || is_numeric(c); }
 bool is_ascii(char32_t c) { return c < 0x80; }
-Value isalpha_method(Interpreter& in, const Value& self, Args&) { return every(in, self, is_alpha); }
-Value isalnum_method(Interpreter& in, const Value& self, Args&) { return every(in, self, is_alnum); }
-Value isdigit_method(Interpreter& in, const Value& self, Args&) { return every(in, self, is_digit); }
-Value isdecimal_method(Interpreter& in, const Value& self, Args&) { return every(in, self, is_decimal); }
-Value isnumeric_method(Interpreter& in, const Value& self, Args&) { return every(in, self, is_numeric); }
-Value isspace_method(Interpreter& in, const Value& self, Args&) { return every(in, self, is_space); }
-Value isascii_method(Interpreter& in, const Value& self, Args&) { return every(in, self, is_ascii, true); }
-Value isprintable_method(Interpreter& in, const Value& self, Args&) {
+Value isalpha_method(Runtime& in, const Value& self, Args&) { return every(in, self, is_alpha); }
+Value isalnum_method(Runtime& in, const Value& self, Args&) { return every(in, self, is_alnum); }
+Value isdigit_method(Runtime& in, const Value& self, Args&) { return every(in, self, is_digit); }
+Value isdecimal_method(Runtime& in, const Value& self, Args&) { return every(in, self, is_decimal); }
+Value isnumeric_method(Runtime& in, const Value& self, Args&) { return every(in, self, is_numeric); }
+Value isspace_method(Runtime& in, const Value& self, Args&) { return every(in, self, is_space); }
+Value isascii_method(Runtime& in, const Value& self, Args&) { return every(in, self, is_ascii, true); }
+Value isprintable_method(Runtime& in, const Value& self, Args&) {
   return every(in, self, is_printable, true);
 }
-Value isidentifier_method(Interpreter&, const Value& self, Args&) {
+Value isidentifier_method(Runtime&, const Value& self, Args&) {
   return Value::boolean(is_identifier(self.bytes()));
 }
 
-Value cased(Interpreter& in, const Value& self, bool (*wanted)(char32_t)) {
+Value cased(Runtime& in, const Value& self, bool (*wanted)(char32_t)) {
   in.budget().bytes(self.weight());
   bool any = false;
   for (size_t at = 0; at < self.bytes().size();) {
@@ -228,19 +229,19 @@ Value cased(Interpreter& in, const Value& self, bool (*wanted)(char32_t)) {
   }
   return Value::boolean(any);
 }
-Value islower_method(Interpreter& in, const Value& self, Args&) { return cased(in, self, is_lower); }
-Value isupper_method(Interpreter& in, const Value& self, Args&) { return cased(in, self, is_upper); }
-Value istitle_method(Interpreter& in, const Value& self, Args&) {
+Value islower_method(Runtime& in, const Value& self, Args&) { return cased(in, self, is_lower); }
+Value isupper_method(Runtime& in, const Value& self, Args&) { return cased(in, self, is_upper); }
+Value istitle_method(Runtime& in, const Value& self, Args&) {
   in.budget().bytes(self.weight());
   const std::u32string text = decode(self.bytes());
-  return Value::boolean(std::any_of(text.begin(), text.end(), is_cased) &&
-                        title(self.bytes()) == self.bytes());
+  return Value::boolean(
+      std::any_of(text.begin(), text.end(), is_cased) && title(self.bytes()) == self.bytes());
 }
 
-Value format_method(Interpreter& in, const Value& self, Args& args) {
+Value format_method(Runtime& in, const Value& self, Args& args) {
   return in.string(str_format(in, self, args), self.text().safe);
 }
-Value format_map_method(Interpreter& in, const Value& self, Args& args) {
+Value format_map_method(Runtime& in, const Value& self, Args& args) {
   const Params params("format_map", args, {"mapping"}, 1);
   if (!params[0].is_dict()) fail("format_map() argument must be a mapping");
   Args named;

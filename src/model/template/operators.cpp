@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT
 // Arithmetic, comparison and membership with Python's rules and our limits.
 #include <algorithm>
 #include <cmath>
 
 #include "base/format.h"
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
 #include "model/template/text.h"
 
 namespace cheetah::jinja {
@@ -118,7 +119,7 @@ Value float_arithmetic(char op, double a, double b) {
 
 }  // namespace
 
-Value Interpreter::binary(char op, const Value& a, const Value& b) {
+Value Runtime::binary(char op, const Value& a, const Value& b) {
   if (a.is_undefined() && !(a.is_string() && op == '%')) fail(a.undefined_message());
   if (op == '%' && a.is_string())
     return string(percent_format(*this, a.bytes(), b, a.text().safe), a.text().safe);
@@ -132,7 +133,7 @@ Value Interpreter::binary(char op, const Value& a, const Value& b) {
   unsupported(op, a, b);
 }
 
-Value Interpreter::add(const Value& a, const Value& b) {
+Value Runtime::add(const Value& a, const Value& b) {
   if (a.is_string() && b.is_string()) {
     const bool safe = a.text().safe || b.text().safe;
     const auto part = [&](const Value& value) {
@@ -156,7 +157,7 @@ Value Interpreter::add(const Value& a, const Value& b) {
   unsupported('+', a, b);
 }
 
-Value Interpreter::multiply(const Value& a, const Value& b) {
+Value Runtime::multiply(const Value& a, const Value& b) {
   const auto repeats = [](const Value& value) {
     return value.is_string() || value.is_list() || value.is_tuple();
   };
@@ -167,7 +168,7 @@ Value Interpreter::multiply(const Value& a, const Value& b) {
   unsupported('*', a, b);
 }
 
-Value Interpreter::repeat(const Value& sequence, int64_t count) {
+Value Runtime::repeat(const Value& sequence, int64_t count) {
   count = std::max<int64_t>(count, 0);
   const auto size =
       static_cast<int64_t>(sequence.is_string() ? sequence.bytes().size() : sequence.items_of().items.size());
@@ -189,17 +190,17 @@ Value Interpreter::repeat(const Value& sequence, int64_t count) {
   return sequence.is_list() ? Value::list(std::move(items)) : Value::tuple(std::move(items));
 }
 
-bool Interpreter::equals(const Value& a, const Value& b) {
+bool Runtime::equals(const Value& a, const Value& b) {
   budget_.bytes(std::min(a.weight(), b.weight()));
   return equal(a, b);
 }
 
-bool Interpreter::is_less(const Value& a, const Value& b, const char* op) {
+bool Runtime::is_less(const Value& a, const Value& b, const char* op) {
   budget_.bytes(std::min(a.weight(), b.weight()) + 64);
   return less(a, b, op);
 }
 
-bool Interpreter::contains(const Value& container, const Value& item) {
+bool Runtime::contains(const Value& container, const Value& item) {
   if (container.is_string()) {
     if (!item.is_string())
       fail(format("'in <string>' requires string as left operand, not {}", type_name(item)));
@@ -222,22 +223,32 @@ bool Interpreter::contains(const Value& container, const Value& item) {
   return false;
 }
 
-std::string Interpreter::str(const Value& value) {
-  if (value.is_generator() || value.is_object()) return to_str(value);
-  budget_.bytes(value.weight());
-  return to_str(value);
+bool Runtime::compare(const std::string& op, const Value& a, const Value& b) {
+  if (op == "==") return equals(a, b);
+  if (op == "!=") return !equals(a, b);
+  if (op == "in") return contains(b, a);
+  if (op == "not in") return !contains(b, a);
+  if (op == "<") return is_less(a, b, "<");
+  if (op == ">") {
+    // Only the message tells the operator; the order of the operands is what the person wrote.
+    if (a.is_number() && b.is_number()) return is_less(b, a);
+    return !is_less(a, b, ">") && !equals(a, b);
+  }
+  const bool nan =
+      (a.is_float() && a.as_double() != a.as_double()) || (b.is_float() && b.as_double() != b.as_double());
+  if (nan) return false;
+  if (op == "<=") return is_less(a, b, "<=") || equals(a, b);
+  return !is_less(a, b, ">=");
 }
 
-Value Interpreter::string(std::string bytes, bool safe) {
-  if (static_cast<int64_t>(bytes.size()) > max_text_bytes())
-    fail(format("memory limit exceeded: a text of more than {} bytes", max_text_bytes()));
-  budget_.bytes(static_cast<int64_t>(bytes.size()) + 32);
-  return Value::string(std::move(bytes), safe);
-}
-
-Value Interpreter::list(std::vector<Value> items) {
-  budget_.items(static_cast<int64_t>(items.size()));
-  return Value::list(std::move(items));
+Value Runtime::sign(bool negative, const Value& value) {
+  if (value.is_undefined()) fail(value.undefined_message());
+  if (!value.is_number())
+    fail(format("bad operand type for unary {}: '{}'", negative ? '-' : '+', type_name(value)));
+  if (value.is_float()) return negative ? Value::number(-value.as_double()) : value;
+  int64_t result = value.as_integer();
+  if (negative && __builtin_sub_overflow(int64_t{0}, result, &result)) fail("integer overflow");
+  return Value::integer(result);
 }
 
 }  // namespace cheetah::jinja

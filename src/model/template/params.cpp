@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -12,7 +13,7 @@ namespace cheetah::jinja {
 std::string Method::repr() const { return format("<built-in method {}>", name); }
 
 Params::Params(std::string_view function, const Args& args, std::initializer_list<std::string_view> names,
-               size_t required)
+    size_t required)
     : function_(function), values_(names.size(), nullptr) {
   if (args.positional.size() > names.size())
     fail(

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // "%s has %d" % values.
 #include <cctype>
 #include <cmath>
@@ -5,7 +6,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "model/template/format_spec.h"
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
 #include "model/template/text.h"
 
 namespace cheetah::jinja {
@@ -13,7 +14,7 @@ namespace {
 
 class PercentFormatter {
  public:
-  PercentFormatter(Interpreter& in, std::string_view pattern, const Value& values, bool safe)
+  PercentFormatter(Runtime& in, std::string_view pattern, const Value& values, bool safe)
       : in_(in), pattern_(pattern), values_(values), safe_(safe) {
     if (values.is_tuple())
       arguments_ = values.items_of().items;
@@ -176,7 +177,7 @@ class PercentFormatter {
     const bool decimal = spec.type == 'd' || spec.type == 'i' || spec.type == 'u';
     if (!value.is_integral() && !(decimal && value.is_float()))
       fail(format("%{} format: a{} is required, not {}", spec.type, decimal ? " real number" : "n integer",
-                  type_name(value)));
+          type_name(value)));
     if (value.is_float() && std::abs(value.as_double()) >= 9.2e18) fail("integer overflow");
     const int64_t number = value.is_float() ? static_cast<int64_t>(value.as_double()) : value.as_integer();
     if (decimal) spec.type = 'd';
@@ -195,7 +196,7 @@ class PercentFormatter {
     return format_integer(number, spec);
   }
 
-  Interpreter& in_;
+  Runtime& in_;
   std::string_view pattern_;
   const Value& values_;
   bool safe_;
@@ -207,7 +208,7 @@ class PercentFormatter {
 
 }  // namespace
 
-std::string percent_format(Interpreter& in, const std::string& pattern, const Value& values, bool safe) {
+std::string percent_format(Runtime& in, const std::string& pattern, const Value& values, bool safe) {
   return PercentFormatter(in, pattern, values, safe).run();
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Nothing outside the template can be reached, and no template can take more than its limits.
 #include <gtest/gtest.h>
 
@@ -100,7 +101,7 @@ TEST(Sandbox, NoEscapeReachesTheHost) {
 
 TEST(Sandbox, KeysThatLookLikeInternalsAreOnlyData) {
   EXPECT_EQ(render("{{ d._x }}{{ d.__y }}{{ d['__z__'] }}{{ d._no }}", R"({"d":{"_x":1,"__y":2,"__z__":3}})"),
-            "123");
+      "123");
 }
 
 TEST(Sandbox, BombsEndWithAClearError) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // str.format: "{} {name[key]!r:>{width}}". Fields reach attributes by the rules of the sandbox.
 #include <algorithm>
 #include <cctype>
@@ -5,7 +6,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "model/template/format_spec.h"
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
 #include "model/template/text.h"
 
 namespace cheetah::jinja {
@@ -29,7 +30,7 @@ bool is_digits(std::string_view text) {
 
 class Formatter {
  public:
-  Formatter(Interpreter& in, const Args& args, bool safe) : in_(in), args_(args), safe_(safe) {}
+  Formatter(Runtime& in, const Args& args, bool safe) : in_(in), args_(args), safe_(safe) {}
 
   std::string run(std::string_view text, int depth = 2) {
     if (depth < 0) fail("Max string recursion exceeded");
@@ -149,7 +150,7 @@ class Formatter {
   }
 
   enum class Numbering { kUnknown, kAutomatic, kManual };
-  Interpreter& in_;
+  Runtime& in_;
   const Args& args_;
   bool safe_;
   Numbering numbering_ = Numbering::kUnknown;
@@ -205,7 +206,7 @@ FormatSpec parse_format_spec(std::string_view text) {
   return spec;
 }
 
-std::string format_value(Interpreter& in, const Value& value, std::string_view text) {
+std::string format_value(Runtime& in, const Value& value, std::string_view text) {
   if (text.empty()) return in.str(value);
   FormatSpec spec = parse_format_spec(text);
   in.budget().bytes(spec.width * static_cast<int64_t>(spec.fill.size()) + std::max(spec.precision, 0));
@@ -224,7 +225,7 @@ std::string format_value(Interpreter& in, const Value& value, std::string_view t
   fail(format("unsupported format string passed to {}.__format__", type_name(value)));
 }
 
-std::string str_format(Interpreter& in, const Value& pattern, const Args& args) {
+std::string str_format(Runtime& in, const Value& pattern, const Args& args) {
   return Formatter(in, args, pattern.text().safe).run(pattern.bytes());
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // strftime_now: the date and time as the C locale writes them, without the host's clock, zone or locale.
 #include <chrono>
 
@@ -7,10 +8,10 @@
 namespace cheetah::jinja {
 namespace {
 
-constexpr const char* kDays[] = {"Sunday",   "Monday", "Tuesday", "Wednesday",
-                                 "Thursday", "Friday", "Saturday"};
-constexpr const char* kMonths[] = {"January", "February", "March",     "April",   "May",      "June",
-                                   "July",    "August",   "September", "October", "November", "December"};
+constexpr const char* kDays[] = {
+    "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
+constexpr const char* kMonths[] = {"January", "February", "March", "April", "May", "June", "July", "August",
+    "September", "October", "November", "December"};
 
 struct Moment {
   int64_t epoch = 0;

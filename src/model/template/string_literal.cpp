@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The escapes of a string literal, as Python's unicode-escape reads them.
 #include "base/format.h"
 #include "model/template/lexer.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Any bytes are a template that renders, within limits, or an Error. After a line break and a byte 1 the
 // rest is the JSON of the variables.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/template/template_source.h"
 
 #include <algorithm>
@@ -94,10 +95,8 @@ TemplateSource read_template_source(const GgufFile& file, bool has_tools) {
   if (const auto tool_use = file.string("tokenizer.chat_template.tool_use"); has_tools && tool_use)
     text = tool_use;
   if (text) source.text = *text;
-  constexpr std::pair<const char*, const char*> kTokens[] = {
-      {"bos_token", "tokenizer.ggml.bos_token_id"},
-      {"eos_token", "tokenizer.ggml.eos_token_id"},
-      {"unk_token", "tokenizer.ggml.unknown_token_id"},
+  constexpr std::pair<const char*, const char*> kTokens[] = {{"bos_token", "tokenizer.ggml.bos_token_id"},
+      {"eos_token", "tokenizer.ggml.eos_token_id"}, {"unk_token", "tokenizer.ggml.unknown_token_id"},
       {"pad_token", "tokenizer.ggml.padding_token_id"}};
   const std::vector<std::string_view> vocabulary = file.strings("tokenizer.ggml.tokens");
   for (const auto& [name, key] : kTokens) {
@@ -122,7 +121,7 @@ TemplateSource find_chat_template(const std::string& model_path, bool has_tools)
     throw Error(
         format("{}: the model has no chat template (chat_template.jinja, chat_template in "
                "tokenizer_config.json, or tokenizer.chat_template in a GGUF file)",
-               model_path));
+            model_path));
   return source;
 }
 

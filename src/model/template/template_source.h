@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Where a model keeps its chat template and the special tokens the template speaks of.
 #include <string>

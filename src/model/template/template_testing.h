@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Shorthand for the tests of this folder.
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/template/text.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Strings as Python sees them: sequences of code points, stored as UTF-8.
 #include <cstdint>
@@ -38,8 +39,8 @@ std::string_view strip(std::string_view bytes, Side side = Side::kBoth);
 std::string_view strip(std::string_view bytes, std::string_view characters, Side side = Side::kBoth);
 
 std::vector<std::string_view> split_lines(std::string_view bytes, bool keep_ends = false);
-std::string replace_all(std::string_view bytes, std::string_view from, std::string_view to,
-                        int64_t count = -1);
+std::string replace_all(
+    std::string_view bytes, std::string_view from, std::string_view to, int64_t count = -1);
 std::string escape_html(std::string_view bytes);
 
 }  // namespace cheetah::jinja

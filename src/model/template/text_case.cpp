@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Classes and cases of characters, from the Unicode tables.
 #include <utf8proc.h>
 
@@ -34,8 +35,8 @@ void append_upper(std::string& out, char32_t c, bool title_case = false) {
     if (from != c) continue;
     append_utf8(out, to[0]);
     for (const char32_t rest : to.substr(1))
-      append_utf8(out,
-                  title_case ? static_cast<char32_t>(utf8proc_tolower(static_cast<int32_t>(rest))) : rest);
+      append_utf8(
+          out, title_case ? static_cast<char32_t>(utf8proc_tolower(static_cast<int32_t>(rest))) : rest);
     return;
   }
   const auto code = static_cast<utf8proc_int32_t>(c);

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT
 // The tojson filter of chat templates: json.dumps(value, ensure_ascii=False, indent, separators, sort_keys).
 #include <algorithm>
 #include <cmath>
 
 #include "base/format.h"
 #include "model/template/builtins.h"
-#include "model/template/interpreter.h"
+#include "model/template/runtime.h"
 #include "model/template/text.h"
 
 namespace cheetah::jinja {
@@ -21,7 +22,7 @@ struct Style {
 
 class Writer {
  public:
-  Writer(Interpreter& in, const Style& style) : in_(in), style_(style) {}
+  Writer(Runtime& in, const Style& style) : in_(in), style_(style) {}
 
   void value(const Value& value) {
     in_.budget().bytes(static_cast<int64_t>(out.size() - charged_) + 64);
@@ -86,8 +87,8 @@ class Writer {
     std::vector<const Dict::Entry*> entries;
     for (const auto& entry : dict.entries()) entries.push_back(&entry);
     if (style_.sort_keys)
-      std::stable_sort(entries.begin(), entries.end(),
-                       [&](auto* a, auto* b) { return in_.is_less(a->first, b->first); });
+      std::stable_sort(
+          entries.begin(), entries.end(), [&](auto* a, auto* b) { return in_.is_less(a->first, b->first); });
     out += '{';
     ++level_;
     for (size_t i = 0; i < entries.size(); ++i) {
@@ -148,7 +149,7 @@ class Writer {
     out += '"';
   }
 
-  Interpreter& in_;
+  Runtime& in_;
   const Style& style_;
   int level_ = 0;
   size_t charged_ = 0;
@@ -180,7 +181,7 @@ Style style_from(const Params& params) {
 
 }  // namespace
 
-Value tojson(Interpreter& in, const Value& value, Args& args) {
+Value tojson(Runtime& in, const Value& value, Args& args) {
   const Style style =
       style_from(Params("tojson", args, {"ensure_ascii", "indent", "separators", "sort_keys"}));
   Writer writer(in, style);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/template/value.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ std::string Object::repr() const { return format("<{} object>", type_name()); }
 
 std::optional<Value> Object::attribute(std::string_view) const { return std::nullopt; }
 
-Value Object::call(Interpreter&, Args&) { fail(format("'{}' object is not callable", type_name())); }
+Value Object::call(Runtime&, Args&) { fail(format("'{}' object is not callable", type_name())); }
 
 Value Value::undefined(std::string message) {
   return Value(Data(std::make_shared<const UndefinedInfo>(UndefinedInfo{std::move(message)})));
@@ -46,19 +47,19 @@ Value Value::sequence(Flavor flavor, std::vector<Value> items) {
   return Value(Data(std::move(sequence)));
 }
 
-Value Value::generator(std::string made_by, std::vector<Value> items) {
-  Value result = sequence(Flavor::kGenerator, std::move(items));
+Value make_generator(std::string made_by, std::vector<Value> items) {
+  Value result = Value::sequence(Flavor::kGenerator, std::move(items));
   result.generator_state().made_by = std::move(made_by);
   return result;
 }
 
-Value Value::range(int64_t start, int64_t stop, int64_t step) {
+Value make_range(int64_t start, int64_t stop, int64_t step) {
   std::vector<Value> items;
   for (int64_t at = start; step > 0 ? at < stop : at > stop;) {
-    items.push_back(integer(at));
+    items.push_back(Value::integer(at));
     if (__builtin_add_overflow(at, step, &at)) break;
   }
-  Value result = sequence(Flavor::kRange, std::move(items));
+  Value result = Value::sequence(Flavor::kRange, std::move(items));
   Sequence& state = result.generator_state();
   state.start = start;
   state.stop = stop;
@@ -66,8 +67,8 @@ Value Value::range(int64_t start, int64_t stop, int64_t step) {
   return result;
 }
 
-Value Value::group(Value key, Value members) {
-  Value result = tuple({std::move(key), std::move(members)});
+Value make_group(Value key, Value members) {
+  Value result = Value::tuple({std::move(key), std::move(members)});
   result.generator_state().made_by = "group";
   return result;
 }

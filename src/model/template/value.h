@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The values of a template: Python's, as far as chat templates can see them. Cheap to copy; containers are
 // shared and never change, which is also what the immutable sandbox of the original promises.
@@ -15,7 +16,7 @@
 
 namespace cheetah::jinja {
 
-class Interpreter;
+class Runtime;
 class Value;
 
 // Deeper data could overflow the stack in the recursive walks (comparison, text, destruction).
@@ -54,7 +55,7 @@ struct Object : std::enable_shared_from_this<Object> {
   // nullopt: no such attribute.
   virtual std::optional<Value> attribute(std::string_view name) const;
   virtual bool callable() const { return false; }
-  virtual Value call(Interpreter& interpreter, Args& args);
+  virtual Value call(Runtime& runtime, Args& args);
   virtual int depth() const { return 1; }
   virtual void release() {}  // drops what it holds, to break cycles at the end of a rendering
 };
@@ -69,10 +70,7 @@ class Value {
   static Value string(std::string bytes, bool safe = false);
   static Value list(std::vector<Value> items) { return sequence(Flavor::kList, std::move(items)); }
   static Value tuple(std::vector<Value> items) { return sequence(Flavor::kTuple, std::move(items)); }
-  static Value generator(std::string made_by, std::vector<Value> items);
   static Value sequence(Flavor flavor, std::vector<Value> items);
-  static Value range(int64_t start, int64_t stop, int64_t step);
-  static Value group(Value key, Value members);
   static Value dict(Dict dict);
   static Value object(std::shared_ptr<Object> object) { return Value(Data(std::move(object))); }
 
@@ -115,10 +113,15 @@ class Value {
   using UndefinedPtr = std::shared_ptr<const UndefinedInfo>;
   // Every pointer is shared by the copies of the value alone.
   using Data = std::variant<std::monostate, bool, int64_t, double, TextPtr, SequencePtr, DictPtr, ObjectPtr,
-                            UndefinedPtr>;
+      UndefinedPtr>;
   explicit Value(Data data) : data_(std::move(data)) {}
   Data data_;
 };
+
+// Sequences that are more than their items.
+Value make_generator(std::string made_by, std::vector<Value> items);
+Value make_range(int64_t start, int64_t stop, int64_t step);
+Value make_group(Value key, Value members);  // of |groupby: a tuple with names
 
 // A mapping that keeps the order in which keys came, as Python's does.
 class Dict {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Python's truth, equality, order and hashing.
 #include <algorithm>
 #include <cmath>

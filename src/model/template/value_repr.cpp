@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How Python prints: str() and repr() of every kind of value.
 #include <charconv>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/added_tokens.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <bitset>
 #include <functional>
@@ -12,6 +13,7 @@ namespace cheetah {
 
 struct AddedToken {
   std::string content;
+  std::string spelling = {};  // what the decoder gets for it; "": the content
   int32_t id = 0;
   bool special = false;
   bool single_word = false;  // only where no word character touches it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/added_tokens.h"
 
 #include <gtest/gtest.h>
@@ -70,10 +71,9 @@ TEST(AddedTokens, MetaspaceOnlyPrependsAtTheBeginningOfTheText) {
 
 TEST(PostProcessors, PutSpecialTokensAroundTheText) {
   Json json = with_tokens({added("<s>", 300), added("</s>", 301)});
-  json["post_processor"] = {
-      {"type", "TemplateProcessing"},
-      {"single",
-       {{{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}}, {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
+  json["post_processor"] = {{"type", "TemplateProcessing"},
+      {"single", {{{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}},
+                     {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
       {"pair", Json::array()},
       {"special_tokens", {{"<s>", {{"id", "<s>"}, {"ids", {300}}, {"tokens", {"<s>"}}}}}}};
   EXPECT_EQ(load(json)->encode("a", {.add_special = true}), (Ids{300, 'a'}));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/normalizer.h"
 #include "model/tokenizer/unicode.h"
 
@@ -8,8 +9,8 @@ struct Range {
   char32_t first, last;
 };
 // The blocks BERT treats as Chinese characters, one word each.
-constexpr Range kChinese[] = {{0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F},
-                              {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF}, {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F}};
+constexpr Range kChinese[] = {{0x4E00, 0x9FFF}, {0x3400, 0x4DBF}, {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F},
+    {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF}, {0xF900, 0xFAFF}, {0x2F800, 0x2FA1F}};
 
 bool is_chinese(char32_t c) {
   for (const Range& range : kChinese)
@@ -74,8 +75,7 @@ class BertNormalizer : public Normalizer {
 std::unique_ptr<Normalizer> make_bert_normalizer(const JsonFields& fields) {
   const bool lower = fields.boolean_or("lowercase", true);
   return std::make_unique<BertNormalizer>(fields.boolean_or("clean_text", true),
-                                          fields.boolean_or("handle_chinese_chars", true),
-                                          fields.boolean_or("strip_accents", lower), lower);
+      fields.boolean_or("handle_chinese_chars", true), fields.boolean_or("strip_accents", lower), lower);
 }
 
 }  // namespace cheetah

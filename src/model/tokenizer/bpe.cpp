@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/bpe.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ char32_t last_char(std::string_view text) {
 }
 
 std::vector<RankedMerge> rank_merges(const Vocabulary& vocabulary, const MergeList& merges,
-                                     std::string_view continuing_prefix, const std::string& name) {
+    std::string_view continuing_prefix, const std::string& name) {
   std::vector<RankedMerge> ranked;
   ranked.reserve(merges.size());
   std::string joined;
@@ -30,7 +31,7 @@ std::vector<RankedMerge> rank_merges(const Vocabulary& vocabulary, const MergeLi
       const auto id = vocabulary.find(token);
       if (!id)
         throw Error(format("{}: merge {} (\"{}\" and \"{}\") needs \"{}\", which is not in the vocabulary",
-                           name, rank, printable(left), printable(right), printable(token)));
+            name, rank, printable(left), printable(right), printable(token)));
       return *id;
     };
     joined = left;
@@ -46,7 +47,7 @@ Bpe::Bpe(const Vocabulary& vocabulary, const MergeList& merges, BpeOptions optio
     : Bpe(vocabulary, rank_merges(vocabulary, merges, options.continuing_prefix, name), options, name) {}
 
 Bpe::Bpe(const Vocabulary& vocabulary, const std::vector<RankedMerge>& merges, BpeOptions options,
-         const std::string& name)
+    const std::string& name)
     : vocabulary_(vocabulary), options_(std::move(options)) {
   builds_itself_ = std::make_unique<std::atomic<uint8_t>[]>(static_cast<size_t>(vocabulary.id_limit()));
   if (!options_.unk_token.empty()) unk_id_ = vocabulary.find(options_.unk_token);
@@ -84,7 +85,7 @@ void Bpe::add_merges(const std::vector<RankedMerge>& merges, const std::string& 
     const std::string_view left = vocabulary_.text(merge.left), right = vocabulary_.text(merge.right);
     if (!merges_.insert(merge.left, merge.right, {merge.rank, merge.result}))
       throw Error(format("{}: merge {} (\"{}\" and \"{}\") stands twice", name, merge.rank, printable(left),
-                         printable(right)));
+          printable(right)));
     if (plain && !left.empty() && right.starts_with(kMetaspace)) glued_to_metaspace_.insert(last_char(left));
   }
   cuts_at_metaspace_ = plain && vocabulary_.find(kMetaspace).has_value();
@@ -156,7 +157,7 @@ void Bpe::append_unk(bool& pending, std::vector<int32_t>& ids) const {
   if (options_.unk_token.empty()) return;
   if (!unk_id_)
     throw Error(format("tokenizer: the unknown token \"{}\" is not in the vocabulary, but the text needs it",
-                       printable(options_.unk_token)));
+        printable(options_.unk_token)));
   if (pending && !options_.fuse_unk) ids.push_back(*unk_id_);
   pending = true;
 }

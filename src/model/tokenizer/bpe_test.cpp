@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/bpe.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ TEST(Merging, ShortAndLongWaysAgree) {
     const int rules = *rc::gen::inRange(0, 60);
     for (int i = 0; i < rules; ++i)
       merges.insert(*rc::gen::inRange(0, 8), *rc::gen::inRange(0, 8),
-                    {static_cast<uint32_t>(*rc::gen::inRange(0, 30)), *rc::gen::inRange(8, 40)});
+          {static_cast<uint32_t>(*rc::gen::inRange(0, 30)), *rc::gen::inRange(8, 40)});
     Ids symbols = *rc::gen::container<Ids>(rc::gen::inRange(0, 8));
     Ids longer = symbols;
     merge_short(merges, symbols, 0);
@@ -60,8 +61,8 @@ TEST(ByteLevelBpe, MegabytesOfOneLetterTakeNoLongerThanTheyShould) {
 }
 
 TEST(MetaspaceBpe, CutsALongTextBetweenWordsWithoutChangingIt) {
-  const Json vocab = {{"<unk>", 0},   {"\u2581", 1},   {"a", 2},      {"b", 3},
-                      {"\u2581a", 4}, {"\u2581ab", 5}, {"b\u2581", 6}};
+  const Json vocab = {
+      {"<unk>", 0}, {"\u2581", 1}, {"a", 2}, {"b", 3}, {"\u2581a", 4}, {"\u2581ab", 5}, {"b\u2581", 6}};
   const Json split = Json::array({"\u2581 a", "\u2581a b"});
   EXPECT_EQ(load(metaspace_json(vocab, split, false))->encode("ab ab a", {}), (Ids{5, 5, 4}));
   // With a merge that reaches over the space, the cut must not happen.
@@ -72,7 +73,7 @@ TEST(MetaspaceBpe, CutsALongTextBetweenWordsWithoutChangingIt) {
 TEST(MetaspaceBpe, UnknownCharactersBecomeBytesOrOneUnknownToken) {
   const Json vocab = {{"<unk>", 0}, {"\u2581", 1}, {"a", 2}};
   EXPECT_EQ(load(metaspace_json(vocab, Json::array(), true))->encode("aé", {}),
-            (Ids{1, 2, 1000 + 0xC3, 1000 + 0xA9}));
+      (Ids{1, 2, 1000 + 0xC3, 1000 + 0xA9}));
   EXPECT_EQ(load(metaspace_json(vocab, Json::array(), false))->encode("aéüa", {}), (Ids{1, 2, 0, 2}));
   Json separate = metaspace_json(vocab, Json::array(), false);
   separate["model"]["fuse_unk"] = false;
@@ -81,18 +82,14 @@ TEST(MetaspaceBpe, UnknownCharactersBecomeBytesOrOneUnknownToken) {
 
 TEST(Bpe, PrefixesAndSuffixesMarkPlacesInTheWord) {
   Json json = {{"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
-               {"decoder", {{"type", "BPEDecoder"}, {"suffix", "</w>"}}},
-               {"model",
-                {{"type", "BPE"},
-                 {"end_of_word_suffix", "</w>"},
-                 {"vocab", {{"a", 0}, {"b</w>", 1}, {"ab</w>", 2}, {"a</w>", 3}}},
-                 {"merges", {"a b</w>"}}}}};
+      {"decoder", {{"type", "BPEDecoder"}, {"suffix", "</w>"}}},
+      {"model",
+          {{"type", "BPE"}, {"end_of_word_suffix", "</w>"},
+              {"vocab", {{"a", 0}, {"b</w>", 1}, {"ab</w>", 2}, {"a</w>", 3}}}, {"merges", {"a b</w>"}}}}};
   EXPECT_EQ(load(json)->encode("ab a aab", {}), (Ids{2, 3, 0, 2}));
   EXPECT_EQ(load(json)->decode(Ids{2, 3, 0, 2}, false), "ab a aab");
-  json["model"] = {{"type", "BPE"},
-                   {"continuing_subword_prefix", "##"},
-                   {"vocab", {{"a", 0}, {"##b", 1}, {"ab", 2}, {"##c", 3}}},
-                   {"merges", {"a ##b"}}};
+  json["model"] = {{"type", "BPE"}, {"continuing_subword_prefix", "##"},
+      {"vocab", {{"a", 0}, {"##b", 1}, {"ab", 2}, {"##c", 3}}}, {"merges", {"a ##b"}}};
   EXPECT_EQ(load(json)->encode("abc", {}), (Ids{2, 3}));
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/byte_alphabet.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The printable characters by which byte-level vocabularies write bytes (GPT-2's table): printable Latin-1
 // characters stand for themselves, the other 68 bytes for U+0100 upwards.

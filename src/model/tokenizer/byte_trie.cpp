@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/byte_trie.h"
 
 namespace cheetah {

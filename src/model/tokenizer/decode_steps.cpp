@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/decode_steps.h"
 
 #include <algorithm>
@@ -24,17 +25,9 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
 
 // English spacing as BERT's detokenizer writes it.
 std::string clean_up(std::string text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kRules = {{{" .", "."},
-                                                                                     {" ?", "?"},
-                                                                                     {" !", "!"},
-                                                                                     {" ,", ","},
-                                                                                     {" ' ", "'"},
-                                                                                     {" n't", "n't"},
-                                                                                     {" 'm", "'m"},
-                                                                                     {" do not", " don't"},
-                                                                                     {" 's", "'s"},
-                                                                                     {" 've", "'ve"},
-                                                                                     {" 're", "'re"}}};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kRules = {
+      {{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"},
+          {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}}};
   for (const auto& [from, to] : kRules)
     if (text.find(from) != std::string::npos) text = replace_all(text, from, to);
   return text;

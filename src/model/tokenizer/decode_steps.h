@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The steps of decoders, each with its state. See decoder.h for how parts of tokens flow through them.
 #include <optional>

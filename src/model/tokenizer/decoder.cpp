@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/decoder.h"
 
 #include "base/error.h"
@@ -41,11 +42,10 @@ DecodeStepMaker make_step(const std::string& type, const JsonFields& fields) {
   if (type == "BPEDecoder") return maker<WordSuffixStep>(fields.string_or("suffix", "</w>"));
   if (type == "Strip")
     return maker<StripStep>(one_char(fields, "content", fields.string_or("content", " ")),
-                            fields.integer_or("start", 0, 0, INT32_MAX),
-                            fields.integer_or("stop", 0, 0, INT32_MAX));
+        fields.integer_or("start", 0, 0, INT32_MAX), fields.integer_or("stop", 0, 0, INT32_MAX));
   if (type == "CTC")
     return maker<CtcStep>(fields.string_or("pad_token", "<pad>"),
-                          fields.string_or("word_delimiter_token", "|"), fields.boolean_or("cleanup", true));
+        fields.string_or("word_delimiter_token", "|"), fields.boolean_or("cleanup", true));
   if (type == "Replace") {
     const Json* pattern = fields.find("pattern");
     if (!pattern) throw Error(format("{}: a Replace needs a \"pattern\"", fields.what()));

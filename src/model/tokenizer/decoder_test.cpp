@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/decoder.h"
 
 #include <gtest/gtest.h>
@@ -49,20 +50,18 @@ TEST(OtherDecoders, DoWhatTheirNamesSay) {
   EXPECT_EQ(decoded({{"type", "WordPiece"}}, {"##a", "##b", "c", ".", "do", "not"}), "##ab c. do not");
   EXPECT_EQ(decoded({{"type", "WordPiece"}, {"cleanup", false}}, {"c", "."}), "c .");
   EXPECT_EQ(decoded({{"type", "BPEDecoder"}}, {"a</w>", "b</w>"}), "a b");
-  EXPECT_EQ(decoded({{"type", "Strip"}, {"content", "_"}, {"start", 1}, {"stop", 2}}, {"__a___", "b"}),
-            "_a_b");
+  EXPECT_EQ(
+      decoded({{"type", "Strip"}, {"content", "_"}, {"start", 1}, {"stop", 2}}, {"__a___", "b"}), "_a_b");
   EXPECT_EQ(decoded({{"type", "CTC"}}, {"h", "h", "<pad>", "h", "|", "i"}), "hh i");
-  EXPECT_EQ(decoded({{"type", "Replace"}, {"pattern", {{"Regex", "[ab]"}}}, {"content", "x"}}, {"abc"}),
-            "xxc");
+  EXPECT_EQ(
+      decoded({{"type", "Replace"}, {"pattern", {{"Regex", "[ab]"}}}, {"content", "x"}}, {"abc"}), "xxc");
 }
 
 TEST(DecoderSequence, StripsTheFusedTextOnce) {
   const Json steps = {{"type", "Sequence"},
-                      {"decoders",
-                       {{{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}},
-                        {{"type", "ByteFallback"}},
-                        {{"type", "Fuse"}},
-                        {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}};
+      {"decoders", {{{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}},
+                       {{"type", "ByteFallback"}}, {{"type", "Fuse"}},
+                       {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}};
   EXPECT_EQ(decoded(steps, {"\u2581", "\u2581a", "\u2581b"}), " a b");
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <optional>
 #include <string>
@@ -14,7 +15,7 @@ struct GgufPreTokenizer {
   bool metaspace = false;  // spaces become U+2581 and the vocabulary is plain text, not GPT-2's bytes
 };
 
-// nullopt for a name nobody knows.
+// nullopt for an unknown name.
 std::optional<GgufPreTokenizer> gguf_pre_tokenizer(std::string_view name);
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A tokenizer from the tokenizer.ggml.* metadata of a GGUF file, built of the same parts as a tokenizer.json.
 #include <algorithm>
 #include <cctype>
@@ -6,8 +7,10 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "model/tokenizer/bpe.h"
+#include "model/tokenizer/byte_alphabet.h"
 #include "model/tokenizer/gguf_patterns.h"
 #include "model/tokenizer/pipeline_tokenizer.h"
+#include "model/tokenizer/turn_ends.h"
 #include "model/tokenizer/unicode.h"
 #include "model/tokenizer/unigram.h"
 #include "model/tokenizer/wordpiece.h"
@@ -43,7 +46,7 @@ class Builder {
       make_unigram();
     else
       throw Error(format("{}: tokenizer.ggml.model \"{}\" is unknown, expected llama, gpt2, bert or t5",
-                         name_, printable(*model)));
+          name_, printable(*model)));
     add_special_tokens();
     return std::make_unique<PipelineTokenizer>(std::move(parts_));
   }
@@ -79,8 +82,8 @@ class Builder {
     const auto id = file_.integer(format("tokenizer.ggml.{}_token_id", field));
     if (!id) return std::nullopt;
     if (*id < 0 || *id >= num_tokens())
-      throw Error(format("{}: tokenizer.ggml.{}_token_id is {}, expected 0 to {}", name_, field, *id,
-                         num_tokens() - 1));
+      throw Error(format(
+          "{}: tokenizer.ggml.{}_token_id is {}, expected 0 to {}", name_, field, *id, num_tokens() - 1));
     return static_cast<int32_t>(*id);
   }
   bool flag(const char* field, bool fallback) const {
@@ -110,6 +113,7 @@ class Builder {
       parts_.normalizer = make_normalizer(space_rule(), name_);
       decode_metaspace(false);
     } else {
+      byte_level_ = true;
       const Json decoder = {{"type", "ByteLevel"}};
       parts_.decoder = make_decoder_plan(&decoder, name_);
     }
@@ -172,7 +176,8 @@ class Builder {
       if (!std::isfinite(scores_[token]))
         throw Error(
             format("{}: token {} has the score {}, expected a finite number", name_, id, scores_[token]));
-      if (types_[token] == kNormal || types_[token] == kUserDefined)
+      const bool text = types_[token] == kNormal || types_[token] == kUserDefined;
+      if (text && !is_mark(static_cast<int32_t>(id), types_[token]))
         order.push_back(static_cast<int32_t>(id));
     }
     const auto score = [&](int32_t id) { return scores_[static_cast<size_t>(id)]; };
@@ -193,10 +198,9 @@ class Builder {
 
   void make_wordpiece() {
     const bool lower = flag("normalizer.lowercase", true);
-    parts_.normalizer = make_normalizer({{"type", "BertNormalizer"},
-                                         {"lowercase", lower},
-                                         {"strip_accents", flag("normalizer.strip_accents", lower)}},
-                                        name_);
+    parts_.normalizer = make_normalizer({{"type", "BertNormalizer"}, {"lowercase", lower},
+                                            {"strip_accents", flag("normalizer.strip_accents", lower)}},
+        name_);
     parts_.pre_tokenizer = make_pre_tokenizer({{"type", "BertPreTokenizer"}}, false, name_);
     WordPieceOptions options;
     options.word_prefix = kMetaspace;
@@ -245,11 +249,13 @@ class Builder {
     const bool strips_right = is_phi3();
     for (int64_t id = 0; id < num_tokens(); ++id) {
       const int64_t type = types_[static_cast<size_t>(id)];
-      if (type != kControl && type != kUserDefined && type != kUnknown) continue;
+      const bool mark = is_mark(static_cast<int32_t>(id), type);
+      if (type != kControl && type != kUserDefined && type != kUnknown && !mark) continue;
       AddedToken token;
       token.content = parts_.vocabulary->text(static_cast<int32_t>(id));
       token.id = static_cast<int32_t>(id);
-      token.special = type != kUserDefined;
+      token.special = mark || type != kUserDefined;
+      if (byte_level_) append_byte_chars(token.spelling, token.content);  // it is text, not bytes in disguise
       token.rstrip = strips_right && token.content != "<unk>" && token.content != "<s>" &&
                      token.content != "<|endoftext|>";
       if (parts_.added.size() == kMaxAddedTokens)
@@ -258,17 +264,28 @@ class Builder {
     }
   }
 
+  // Whether the token begins or ends a turn or a text although its type does not say so: what a user writes must
+  // never become it.
+  bool is_mark(int32_t id, int64_t type) const {
+    const std::string_view text = parts_.vocabulary->text(id);
+    if (type == kNormal) return is_turn_end(text) && text.starts_with("<|");
+    if (type != kUserDefined) return false;
+    const auto named = [&](const char* field) { return id_field(field) == id; };
+    return is_turn_end(text) || named("bos") || named("eos") || named("eot") || named("eom");
+  }
+
   // Phi-3's special tokens take the white space behind them, which GGUF has no field for.
   bool is_phi3() const {
     std::string model(file_.string("general.name").value_or(""));
     std::transform(model.begin(), model.end(), model.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+        [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return model.find("phi-3") != std::string::npos || model.find("phi3") != std::string::npos;
   }
 
   const GgufFile& file_;
   std::string name_;
   TokenizerParts parts_;
+  bool byte_level_ = false;
   std::vector<int64_t> types_;
   std::vector<double> scores_;
 };

@@ -1,6 +1,10 @@
+// SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/format.h"
 #include "model/files/model_test_files.h"
 #include "model/tokenizer/gguf_patterns.h"
 #include "model/tokenizer/regex.h"
@@ -67,6 +71,15 @@ TEST(GgufSentencePiece, ControlTokensInUntrustedTextStayText) {
   EXPECT_EQ(tokenizer->encode("</s>", {.parse_special = false}), (Ids{259, 270, 271}));
 }
 
+TEST(GgufSentencePiece, AnEndTypedUserDefinedIsShieldedToo) {
+  std::vector<Token> tokens = sentencepiece_tokens();
+  tokens[2].type = 4;
+  const auto tokenizer = load(vocabulary("llama", tokens));
+  EXPECT_TRUE(tokenizer->is_special(2));
+  EXPECT_EQ(tokenizer->encode("a</s>b", {}), (Ids{269, 2, 259, 261}));
+  EXPECT_EQ(tokenizer->encode("</s>", {.parse_special = false}), (Ids{259, 270, 271}));
+}
+
 TEST(GgufSentencePiece, TheSpaceInFrontAndTheFrameFollowTheFile) {
   GgufBuilder file = vocabulary("llama", sentencepiece_tokens());
   file.boolean("tokenizer.ggml.add_space_prefix", 0).boolean("tokenizer.ggml.add_bos_token", 0);
@@ -74,15 +87,17 @@ TEST(GgufSentencePiece, TheSpaceInFrontAndTheFrameFollowTheFile) {
   EXPECT_EQ(load(file)->encode("b", {.add_special = true}), (Ids{261, 2}));
 }
 
-GgufBuilder byte_level(const std::string& pre) {
+GgufBuilder byte_level(const std::string& pre, const std::vector<Token>& more = {}) {
   std::vector<Token> tokens;
   for (int byte = 0; byte < 256; ++byte) {
     std::string text;
     append_utf8(text, byte_to_char(static_cast<uint8_t>(byte)));
-    tokens.push_back({text});
+    const bool taken = std::ranges::count(more, text, &Token::text) > 0;  // of a byte that no text has
+    tokens.push_back({taken ? format("[BYTE_{}]", byte) : text});
   }
   for (const char* text : {"12", "123", "ab", "<s>"}) tokens.push_back({text});
   tokens.back().type = 3;
+  tokens.insert(tokens.end(), more.begin(), more.end());
   GgufBuilder file = vocabulary("gpt2", tokens);
   file.strings("tokenizer.ggml.merges", {"1 2", "12 3", "a b"}).string("tokenizer.ggml.pre", pre);
   return file;
@@ -96,6 +111,15 @@ TEST(GgufBpe, TheNameOfThePreTokenizerDecidesWhereTextIsCut) {
   EXPECT_EQ(load(byte_level("gpt-2"))->decode(Ids{257, 258, 259}, true), "123ab");
 }
 
+TEST(GgufBpe, UserDefinedTokensAreTextNotBytes) {
+  const auto tokenizer = load(byte_level("deepseek-llm", {{"ö", 0, 4}, {"   ", 0, 4}, {"<|eot_id|>", 0, 1}}));
+  EXPECT_EQ(tokenizer->encode("ö", {}), (Ids{260}));
+  EXPECT_EQ(tokenizer->decode(Ids{260, 258, 261, 260}, true), "öab   ö");
+  StreamDecoder stream(*tokenizer, true);
+  EXPECT_EQ(stream.push(260), "ö");
+  EXPECT_TRUE(tokenizer->is_special(262));
+}
+
 TEST(GgufBpe, LlamaNamesAskForABeginningToken) {
   GgufBuilder file = byte_level("llama-bpe");
   file.u32("tokenizer.ggml.bos_token_id", 259);
@@ -104,11 +128,10 @@ TEST(GgufBpe, LlamaNamesAskForABeginningToken) {
 
 TEST(GgufBpe, EveryKnownNameHasPatternsThatCompile) {
   for (const char* name :
-       {"default",     "gpt-2",     "llama-bpe", "qwen2",    "qwen35",     "deepseek-llm", "deepseek-coder",
-        "deepseek-v3", "falcon",    "starcoder", "smollm",   "tekken",     "gpt-4o",       "command-r",
-        "olmo",        "dbrx",      "mpt",       "refact",   "jais",       "bloom",        "viking",
-        "chatglm-bpe", "chameleon", "kimi-k2",   "superbpe", "bailingmoe", "seed-coder",   "exaone-moe",
-        "youtu",       "minicpm5",  "jais-2",    "tiny_aya", "gemma4"}) {
+      {"default", "gpt-2", "llama-bpe", "qwen2", "qwen35", "deepseek-llm", "deepseek-coder", "deepseek-v3",
+          "falcon", "starcoder", "smollm", "tekken", "gpt-4o", "command-r", "olmo", "dbrx", "mpt", "refact",
+          "jais", "bloom", "viking", "chatglm-bpe", "chameleon", "kimi-k2", "superbpe", "bailingmoe",
+          "seed-coder", "exaone-moe", "youtu", "minicpm5", "jais-2", "tiny_aya", "gemma4"}) {
     const auto pre_tokenizer = gguf_pre_tokenizer(name);
     ASSERT_TRUE(pre_tokenizer) << name;
     for (const std::string& pattern : pre_tokenizer->patterns) EXPECT_NO_THROW(Regex(pattern, name)) << name;
@@ -118,7 +141,7 @@ TEST(GgufBpe, EveryKnownNameHasPatternsThatCompile) {
 
 TEST(GgufBert, WordsStartWithAPhantomSpace) {
   const std::vector<Token> tokens = {{"[PAD]", 0, 3}, {"[UNK]", 0, 3}, {"[CLS]", 0, 3}, {"[SEP]", 0, 3},
-                                     {"\u2581un"},    {"able"},        {"\u2581!"}};
+      {"\u2581un"}, {"able"}, {"\u2581!"}};
   GgufBuilder file = vocabulary("bert", tokens);
   file.u32("tokenizer.ggml.unknown_token_id", 1).u32("tokenizer.ggml.bos_token_id", 2);
   file.u32("tokenizer.ggml.seperator_token_id", 3);
@@ -129,8 +152,8 @@ TEST(GgufBert, WordsStartWithAPhantomSpace) {
 }
 
 TEST(GgufUnigram, TakesTheMostProbableCut) {
-  const std::vector<Token> tokens = {{"<pad>", 0, 3}, {"</s>", 0, 3}, {"<unk>", 0, 2},
-                                     {"\u2581a", -1}, {"b", -2},      {"\u2581ab", -9}};
+  const std::vector<Token> tokens = {
+      {"<pad>", 0, 3}, {"</s>", 0, 3}, {"<unk>", 0, 2}, {"\u2581a", -1}, {"b", -2}, {"\u2581ab", -9}};
   const auto tokenizer = load(vocabulary("t5", tokens));
   EXPECT_EQ(tokenizer->encode("ab", {.add_special = true}), (Ids{3, 4, 1}));
   EXPECT_EQ(tokenizer->decode(Ids{3, 4}, true), "ab");

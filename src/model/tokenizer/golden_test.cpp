@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Holds our ids and texts equal to what the reference library gave for real tokenizers.
 #include <gtest/gtest.h>
 
@@ -26,8 +27,8 @@ TEST(TokenizerOfAReferenceModel, GivesTheIdsTheReferenceImplementationGave) {
       std::vector<int32_t> ids = tokenizer->encode(item.at("text").get<std::string>(), {});
       if (ids.size() > expected.size()) ids.resize(expected.size());  // the reference is cut at 60 tokens
       EXPECT_EQ(ids, expected) << folder.path();
-      EXPECT_EQ(tokenizer->decode(ids_of(item.at("greedy")), false),
-                item.at("greedy_text").get<std::string>())
+      EXPECT_EQ(
+          tokenizer->decode(ids_of(item.at("greedy")), false), item.at("greedy_text").get<std::string>())
           << folder.path();
       ++cases;
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/error.h"
 #include "base/format.h"
 #include "model/tokenizer/bpe.h"
@@ -50,7 +51,7 @@ class Builder {
       parts_.model = std::make_unique<WordLevel>(*parts_.vocabulary, fields.string_or("unk_token", "<unk>"));
     else
       throw Error(format("{}: model type \"{}\" is unknown, expected BPE, Unigram, WordPiece or WordLevel",
-                         name_, printable(type)));
+          name_, printable(type)));
   }
 
   // Old files leave the type out; then the fields tell.
@@ -136,20 +137,20 @@ class Builder {
   void check_token(const AddedToken& token) const {
     if (token.content.empty() || std::ssize(token.content) > kMaxTokenBytes)
       throw Error(format("{}: the added token with id {} has {} bytes, expected 1 to {}", name_, token.id,
-                         token.content.size(), kMaxTokenBytes));
+          token.content.size(), kMaxTokenBytes));
     if (parts_.added.find(token.content))
       throw Error(format("{}: added token \"{}\" stands twice", name_, printable(token.content)));
     if (const AddedToken* other = parts_.added.find(token.id))
       throw Error(format("{}: added tokens \"{}\" and \"{}\" share the id {}", name_,
-                         printable(other->content), printable(token.content), token.id));
+          printable(other->content), printable(token.content), token.id));
     const auto known = parts_.vocabulary->find(token.content);
     if (known && *known != token.id)
       throw Error(format("{}: added token \"{}\" has id {}, but {} in the vocabulary", name_,
-                         printable(token.content), token.id, *known));
+          printable(token.content), token.id, *known));
     const std::string_view at_id = parts_.vocabulary->text(token.id);
     if (!known && parts_.vocabulary->has(token.id))
       throw Error(format("{}: added token \"{}\" has the id {} of \"{}\"", name_, printable(token.content),
-                         token.id, printable(at_id)));
+          token.id, printable(at_id)));
   }
 
   std::string name_;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Files that break the rules end in one sentence that names the file and the fault.
 #include <gtest/gtest.h>
 
@@ -63,10 +64,10 @@ TEST(TokenizerLoader, NamesWhatIsWrongInTheVocabulary) {
       {"shared id", [](Json& j) { j["model"]["vocab"]["xx"] = 5; }, "share the id 5"},
       {"long token", [](Json& j) { j["model"]["vocab"][std::string(70000, 'x')] = 900; }, "limit"},
       {"list for BPE",
-       [](Json& j) {
-         j["model"]["vocab"] = Json::array({Json::array({"a", 1.0})});
-       },
-       "BPE model needs"},
+          [](Json& j) {
+            j["model"]["vocab"] = Json::array({Json::array({"a", 1.0})});
+          },
+          "BPE model needs"},
       {"object for Unigram", [](Json& j) { j["model"]["type"] = "Unigram"; }, "Unigram model needs"},
   });
 }
@@ -74,30 +75,30 @@ TEST(TokenizerLoader, NamesWhatIsWrongInTheVocabulary) {
 TEST(TokenizerLoader, NamesTheMergeThatIsWrong) {
   expect_errors({
       {"unknown left",
-       [](Json& j) {
-         j["model"]["merges"] = Pairs{{"zz", "a"}};
-       },
-       "needs \"zz\""},
+          [](Json& j) {
+            j["model"]["merges"] = Pairs{{"zz", "a"}};
+          },
+          "needs \"zz\""},
       {"unknown result",
-       [](Json& j) {
-         j["model"]["merges"] = Pairs{{"a", "b"}, {"b", "a"}};
-       },
-       "merge 1"},
+          [](Json& j) {
+            j["model"]["merges"] = Pairs{{"a", "b"}, {"b", "a"}};
+          },
+          "merge 1"},
       {"three parts", [](Json& j) { j["model"]["merges"] = {"a b c"}; }, "merge 0 is neither"},
       {"one part", [](Json& j) { j["model"]["merges"] = {"ab"}; }, "merge 0 is neither"},
       {"triple",
-       [](Json& j) {
-         j["model"]["merges"] = Json::array({Json::array({"a", "b", "c"})});
-       },
-       "merge 0 is neither"},
+          [](Json& j) {
+            j["model"]["merges"] = Json::array({Json::array({"a", "b", "c"})});
+          },
+          "merge 0 is neither"},
       {"single", [](Json& j) { j["model"]["merges"] = Json::array({Json::array({"a"})}); },
-       "merge 0 is neither"},
+          "merge 0 is neither"},
       {"number", [](Json& j) { j["model"]["merges"] = {1}; }, "merge 0 is neither"},
       {"twice",
-       [](Json& j) {
-         j["model"]["merges"] = Pairs{{"a", "b"}, {"a", "b"}};
-       },
-       "stands twice"},
+          [](Json& j) {
+            j["model"]["merges"] = Pairs{{"a", "b"}, {"a", "b"}};
+          },
+          "stands twice"},
   });
 }
 
@@ -110,17 +111,17 @@ TEST(TokenizerLoader, NamesTheAddedTokenThatIsWrong) {
       {"no list", [](Json& j) { j["added_tokens"] = 3; }, "not a list"},
       {"empty", [](Json& j) { j["added_tokens"] = Json::array({token("", 300)}); }, "0 bytes"},
       {"long", [](Json& j) { j["added_tokens"] = Json::array({token(std::string(1 << 20, 'x'), 300)}); },
-       "1048576 bytes"},
+          "1048576 bytes"},
       {"twice",
-       [](Json& j) {
-         j["added_tokens"] = Json::array({token("<a>", 300), token("<a>", 301)});
-       },
-       "stands twice"},
+          [](Json& j) {
+            j["added_tokens"] = Json::array({token("<a>", 300), token("<a>", 301)});
+          },
+          "stands twice"},
       {"same id",
-       [](Json& j) {
-         j["added_tokens"] = Json::array({token("<a>", 300), token("<b>", 300)});
-       },
-       "share the id"},
+          [](Json& j) {
+            j["added_tokens"] = Json::array({token("<a>", 300), token("<b>", 300)});
+          },
+          "share the id"},
       {"other id", [](Json& j) { j["added_tokens"] = Json::array({token("a", 300)}); }, "in the vocabulary"},
       {"taken id", [](Json& j) { j["added_tokens"] = Json::array({token("<a>", 97)}); }, "has the id 97"},
       {"id range", [](Json& j) { j["added_tokens"] = Json::array({token("<a>", 1LL << 40)}); }, "id"},
@@ -131,46 +132,46 @@ TEST(TokenizerLoader, NamesTheAddedTokenThatIsWrong) {
 TEST(TokenizerLoader, NamesTheStepThatIsWrong) {
   expect_errors({
       {"normalizer",
-       [](Json& j) {
-         j["normalizer"] = {{"type", "Magic"}};
-       },
-       "\"Magic\""},
+          [](Json& j) {
+            j["normalizer"] = {{"type", "Magic"}};
+          },
+          "\"Magic\""},
       {"pre-tokenizer",
-       [](Json& j) {
-         j["pre_tokenizer"] = {{"type", "Magic"}};
-       },
-       "\"Magic\""},
+          [](Json& j) {
+            j["pre_tokenizer"] = {{"type", "Magic"}};
+          },
+          "\"Magic\""},
       {"post-processor",
-       [](Json& j) {
-         j["post_processor"] = {{"type", "Magic"}};
-       },
-       "\"Magic\""},
+          [](Json& j) {
+            j["post_processor"] = {{"type", "Magic"}};
+          },
+          "\"Magic\""},
       {"decoder",
-       [](Json& j) {
-         j["decoder"] = {{"type", "Magic"}};
-       },
-       "\"Magic\""},
+          [](Json& j) {
+            j["decoder"] = {{"type", "Magic"}};
+          },
+          "\"Magic\""},
       {"no type", [](Json& j) { j["decoder"] = Json::object(); }, "\"type\" is missing"},
       {"regex",
-       [](Json& j) {
-         j["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "("}}}, {"behavior", "Isolated"}};
-       },
-       "cannot be used"},
+          [](Json& j) {
+            j["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "("}}}, {"behavior", "Isolated"}};
+          },
+          "cannot be used"},
       {"behavior",
-       [](Json& j) {
-         j["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "a"}}}, {"behavior", "X"}};
-       },
-       "behavior \"X\""},
+          [](Json& j) {
+            j["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "a"}}}, {"behavior", "X"}};
+          },
+          "behavior \"X\""},
       {"charsmap",
-       [](Json& j) {
-         j["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "AAAA"}};
-       },
-       "precompiled_charsmap"},
+          [](Json& j) {
+            j["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "AAAA"}};
+          },
+          "precompiled_charsmap"},
       {"template",
-       [](Json& j) {
-         j["post_processor"] = {{"type", "TemplateProcessing"}, {"single", Json::array()}};
-       },
-       "once"},
+          [](Json& j) {
+            j["post_processor"] = {{"type", "TemplateProcessing"}, {"single", Json::array()}};
+          },
+          "once"},
   });
 }
 

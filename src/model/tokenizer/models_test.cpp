@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Unigram, WordPiece and WordLevel.
 #include <gtest/gtest.h>
 
@@ -41,14 +42,9 @@ TEST(Unigram, WithoutUnknownTokenAnUnknownCharacterIsAnError) {
 }
 
 TEST(WordPiece, TakesTheLongestPartsOrNothing) {
-  const Json json = {
-      {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-      {"decoder", {{"type", "WordPiece"}}},
-      {"model",
-       {{"type", "WordPiece"},
-        {"unk_token", "[UNK]"},
-        {"max_input_chars_per_word", 10},
-        {"vocab", {{"[UNK]", 0}, {"un", 1}, {"##aff", 2}, {"##able", 3}, {"a", 4}, {"!", 5}}}}}};
+  const Json json = {{"pre_tokenizer", {{"type", "BertPreTokenizer"}}}, {"decoder", {{"type", "WordPiece"}}},
+      {"model", {{"type", "WordPiece"}, {"unk_token", "[UNK]"}, {"max_input_chars_per_word", 10},
+                    {"vocab", {{"[UNK]", 0}, {"un", 1}, {"##aff", 2}, {"##able", 3}, {"a", 4}, {"!", 5}}}}}};
   const auto tokenizer = load(json);
   EXPECT_EQ(tokenizer->encode("unaffable a!", {}), (Ids{1, 2, 3, 4, 5}));
   EXPECT_EQ(tokenizer->encode("unknown", {}), (Ids{0}));
@@ -63,10 +59,8 @@ TEST(WordLevel, LooksPiecesUpWhole) {
 }
 
 TEST(Models, WithoutATypeTheFieldsTellWhichItIs) {
-  const Json wordpiece = {{"model",
-                           {{"continuing_subword_prefix", "##"},
-                            {"unk_token", "?"},
-                            {"vocab", {{"a", 0}, {"##b", 1}, {"?", 2}}}}}};
+  const Json wordpiece = {{"model", {{"continuing_subword_prefix", "##"}, {"unk_token", "?"},
+                                        {"vocab", {{"a", 0}, {"##b", 1}, {"?", 2}}}}}};
   EXPECT_EQ(load(wordpiece)->encode("ab", {}), (Ids{0, 1}));
   const Json bpe = {{"model", {{"vocab", {{"a", 0}, {"b", 1}, {"ab", 2}}}, {"merges", {"a b"}}}}};
   EXPECT_EQ(load(bpe)->encode("ab", {}), (Ids{2}));

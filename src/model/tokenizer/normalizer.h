@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>
 #include <string>
@@ -25,8 +26,8 @@ std::unique_ptr<Normalizer> make_normalizer(const Json& description, const std::
 // The tables SentencePiece compiles its normalization into, from their base64 text.
 std::unique_ptr<Normalizer> make_precompiled(const std::string& base64, const std::string& name);
 // The same from the table itself (empty: none), followed by the steps of a JSON list.
-std::unique_ptr<Normalizer> make_charsmap_normalizer(std::string_view table, const Json& then,
-                                                     const std::string& name);
+std::unique_ptr<Normalizer> make_charsmap_normalizer(
+    std::string_view table, const Json& then, const std::string& name);
 std::unique_ptr<Normalizer> make_precompiled_table(std::string_view table, const std::string& name);
 std::unique_ptr<Normalizer> make_bert_normalizer(const JsonFields& fields);
 

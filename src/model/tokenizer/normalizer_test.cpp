@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/normalizer.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ TEST(UnicodeForms, NormalizingInPartsEqualsNormalizingTheWhole) {
   const std::string text =
       "abc\u0301 \u1100\u1161\u11A8 x\u0323\u0307\u0301 \u212B K\u030A \u0344 end \u00C5\u0301z\u0308";
   for (const UnicodeForm form :
-       {UnicodeForm::kNfc, UnicodeForm::kNfd, UnicodeForm::kNfkc, UnicodeForm::kNfkd}) {
+      {UnicodeForm::kNfc, UnicodeForm::kNfd, UnicodeForm::kNfkc, UnicodeForm::kNfkd}) {
     const Json type = {{"type", form == UnicodeForm::kNfc    ? "NFC"
                                 : form == UnicodeForm::kNfd  ? "NFD"
                                 : form == UnicodeForm::kNfkc ? "NFKC"
@@ -46,17 +47,14 @@ TEST(SimpleNormalizers, DoWhatTheirNamesSay) {
 
 TEST(Replace, TakesStringsAndPatterns) {
   EXPECT_EQ(normal({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "bb"}}, "aXa"), "bbXbb");
-  EXPECT_EQ(normal({{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}}, "a   b c"),
-            "a b c");
+  EXPECT_EQ(
+      normal({{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}}, "a   b c"), "a b c");
   EXPECT_EQ(normal({{"type", "Replace"}, {"pattern", {{"Regex", "[0-9]"}}}, {"content", ""}}, "1a2"), "a");
 }
 
 TEST(BertNormalizer, CleansSpacesChineseStripsAccentsAndLowers) {
-  const Json full = {{"type", "BertNormalizer"},
-                     {"clean_text", true},
-                     {"handle_chinese_chars", true},
-                     {"strip_accents", nullptr},
-                     {"lowercase", true}};
+  const Json full = {{"type", "BertNormalizer"}, {"clean_text", true}, {"handle_chinese_chars", true},
+      {"strip_accents", nullptr}, {"lowercase", true}};
   EXPECT_EQ(normal(full, "Àb\tc\u0001漢D"), "ab c 漢 d");
   const Json cased = {{"type", "BertNormalizer"}, {"lowercase", false}};
   EXPECT_EQ(normal(cased, "Àb"), "Àb");

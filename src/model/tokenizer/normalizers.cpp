@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -21,8 +22,8 @@ bool is_ascii(char byte) { return static_cast<unsigned char>(byte) < 0x80; }
 
 // Below U+0300 (lead bytes up to 0xCB) nothing composes and everything is composed already.
 bool needs_composing(std::string_view text) {
-  return std::any_of(text.begin(), text.end(),
-                     [](char byte) { return static_cast<unsigned char>(byte) >= 0xCC; });
+  return std::any_of(
+      text.begin(), text.end(), [](char byte) { return static_cast<unsigned char>(byte) >= 0xCC; });
 }
 
 // ASCII never changes and never joins what stands before it, so only the other stretches are normalized, each
@@ -165,12 +166,12 @@ class NormalizerSequence : public Normalizer {
 std::unique_ptr<Normalizer> make_replace(const JsonFields& fields) {
   const Json* pattern = fields.find("pattern");
   if (!pattern) throw Error(format("{}: a Replace needs a \"pattern\"", fields.what()));
-  return std::make_unique<ReplaceNormalizer>(make_splitter(*pattern, fields.what()),
-                                             fields.string("content"));
+  return std::make_unique<ReplaceNormalizer>(
+      make_splitter(*pattern, fields.what()), fields.string("content"));
 }
 
-std::unique_ptr<Normalizer> make_one(const std::string& type, const JsonFields& fields,
-                                     const std::string& name) {
+std::unique_ptr<Normalizer> make_one(
+    const std::string& type, const JsonFields& fields, const std::string& name) {
   if (type == "NFC") return std::make_unique<UnicodeNormalizer>(UnicodeForm::kNfc);
   if (type == "NFD") return std::make_unique<UnicodeNormalizer>(UnicodeForm::kNfd);
   if (type == "NFKC") return std::make_unique<UnicodeNormalizer>(UnicodeForm::kNfkc);
@@ -181,8 +182,8 @@ std::unique_ptr<Normalizer> make_one(const std::string& type, const JsonFields& 
   if (type == "Nmt") return std::make_unique<CharNormalizer>(clean_nmt);
   if (type == "ByteLevel") return std::make_unique<CharNormalizer>(spell_bytes);
   if (type == "Strip")
-    return std::make_unique<StripNormalizer>(fields.boolean_or("strip_left", true),
-                                             fields.boolean_or("strip_right", true));
+    return std::make_unique<StripNormalizer>(
+        fields.boolean_or("strip_left", true), fields.boolean_or("strip_right", true));
   if (type == "Replace") return make_replace(fields);
   if (type == "Prepend") return std::make_unique<Affix>(fields.string("prepend"), "");
   if (type == "Append") return std::make_unique<Affix>("", fields.string("append"));
@@ -191,8 +192,8 @@ std::unique_ptr<Normalizer> make_one(const std::string& type, const JsonFields& 
   throw Error(format("{}: normalizer type \"{}\" is not supported", fields.what(), printable(type)));
 }
 
-std::unique_ptr<Normalizer> make_nested(const Json& description, int depth, int64_t& num_steps,
-                                        const std::string& name) {
+std::unique_ptr<Normalizer> make_nested(
+    const Json& description, int depth, int64_t& num_steps, const std::string& name) {
   if (++num_steps > kMaxSteps || depth > kMaxNesting)
     throw Error(format("{}: more than {} normalizers or {} levels of them", name, kMaxSteps, kMaxNesting));
   const JsonFields fields(description, name + ": normalizer");
@@ -214,15 +215,14 @@ std::string to_form(std::string_view valid_utf8, UnicodeForm form) {
   if (form == UnicodeForm::kNfkc || form == UnicodeForm::kNfkd) options |= UTF8PROC_COMPAT;
   utf8proc_uint8_t* mapped = nullptr;
   const utf8proc_ssize_t length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(valid_utf8.data()),
-                                               static_cast<utf8proc_ssize_t>(valid_utf8.size()), &mapped,
-                                               static_cast<utf8proc_option_t>(options));
+      static_cast<utf8proc_ssize_t>(valid_utf8.size()), &mapped, static_cast<utf8proc_option_t>(options));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
   if (length < 0) throw Error(format("tokenizer: Unicode normalization failed: {}", utf8proc_errmsg(length)));
   return std::string(reinterpret_cast<const char*>(mapped), static_cast<size_t>(length));
 }
 
-std::unique_ptr<Normalizer> make_charsmap_normalizer(std::string_view table, const Json& then,
-                                                     const std::string& name) {
+std::unique_ptr<Normalizer> make_charsmap_normalizer(
+    std::string_view table, const Json& then, const std::string& name) {
   std::vector<std::unique_ptr<Normalizer>> steps;
   steps.push_back(make_precompiled_table(table, name));
   for (const Json& step : then) steps.push_back(make_normalizer(step, name));

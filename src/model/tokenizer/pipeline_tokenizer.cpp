@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/pipeline_tokenizer.h"
 
 #include <algorithm>
@@ -24,8 +25,8 @@ std::vector<int32_t> PipelineTokenizer::encode(std::string_view text, const Enco
   return parts_.post_processor.apply(std::move(ids), options.add_special);
 }
 
-void PipelineTokenizer::encode_raw(std::string_view text, bool at_start, bool parse_special,
-                                   std::vector<int32_t>& ids) const {
+void PipelineTokenizer::encode_raw(
+    std::string_view text, bool at_start, bool parse_special, std::vector<int32_t>& ids) const {
   NormalText normal;
   if (parts_.normalizer) {
     normal = {std::string(text), at_start};
@@ -68,7 +69,7 @@ std::optional<std::string_view> PipelineTokenizer::decoded_token(int32_t id, boo
   if (!added && !parts_.vocabulary->has(id)) return std::nullopt;
   const std::string_view text = token_text(id);
   if (skip_special && parts_.added.is_special(text)) return std::nullopt;
-  return text;
+  return added && !added->spelling.empty() ? added->spelling : text;
 }
 
 int64_t PipelineTokenizer::vocab_size() const {

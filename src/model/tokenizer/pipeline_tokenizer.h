@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include "model/tokenizer/added_tokens.h"
 #include "model/tokenizer/decoder.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/post_processor.h"
 
 #include <algorithm>
@@ -61,7 +62,7 @@ void PostProcessor::add_template(const JsonFields& fields) {
       const JsonFields sequence(*part.find("Sequence"), part.what());
       if (sequence.string("id") != "A")
         throw Error(format("{}: a template for one text names sequence \"{}\"", part.what(),
-                           printable(sequence.string("id"))));
+            printable(sequence.string("id"))));
       parts.push_back({true, {}});
       continue;
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>
 #include <string>
@@ -18,8 +19,8 @@ struct PieceList {
   std::vector<Piece> pieces;
 
   std::string_view view(const Piece& piece) const {
-    return std::string_view(text).substr(static_cast<size_t>(piece.begin),
-                                         static_cast<size_t>(piece.end - piece.begin));
+    return std::string_view(text).substr(
+        static_cast<size_t>(piece.begin), static_cast<size_t>(piece.end - piece.begin));
   }
 };
 
@@ -32,12 +33,12 @@ class PreTokenizer {
 
 // From the "pre_tokenizer" of a tokenizer.json. With `raw_bytes`, a ByteLevel that comes last leaves the
 // bytes as they are: the model then looks up bytes itself.
-std::unique_ptr<PreTokenizer> make_pre_tokenizer(const Json& description, bool raw_bytes,
-                                                 const std::string& name);
+std::unique_ptr<PreTokenizer> make_pre_tokenizer(
+    const Json& description, bool raw_bytes, const std::string& name);
 bool ends_byte_level(const Json& description);
 
 // For vocabularies that name their patterns instead of describing them.
-std::unique_ptr<PreTokenizer> make_pattern_sequence(const std::vector<std::string>& patterns,
-                                                    const std::string& name);
+std::unique_ptr<PreTokenizer> make_pattern_sequence(
+    const std::vector<std::string>& patterns, const std::string& name);
 
 }  // namespace cheetah

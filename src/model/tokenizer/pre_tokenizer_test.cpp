@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/pre_tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -67,8 +68,7 @@ TEST(SimplePreTokenizers, CutAtWhatTheirNamesSay) {
 }
 
 TEST(Sequence, CutsThePiecesOfTheStepBefore) {
-  const Json steps = {
-      {"type", "Sequence"},
+  const Json steps = {{"type", "Sequence"},
       {"pretokenizers", {{{"type", "WhitespaceSplit"}}, {{"type", "Digits"}, {"individual_digits", true}}}}};
   EXPECT_EQ(cut(steps, "a1 22"), (Strings{"a", "1", "2", "2"}));
 }

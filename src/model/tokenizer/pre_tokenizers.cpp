@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <array>
 
 #include "base/error.h"
@@ -63,8 +64,8 @@ class ByteLevel : public PreTokenizer {
   ByteLevel(bool add_prefix_space, bool use_regex, bool raw_bytes)
       : add_prefix_space_(add_prefix_space), raw_bytes_(raw_bytes) {
     if (use_regex)
-      split_ = std::make_unique<Split>(make_regex_splitter(kGpt2Pattern, "ByteLevel"),
-                                       SplitBehavior::kIsolated, false);
+      split_ = std::make_unique<Split>(
+          make_regex_splitter(kGpt2Pattern, "ByteLevel"), SplitBehavior::kIsolated, false);
   }
   void apply(PieceList& list) const override {
     if (add_prefix_space_)
@@ -74,8 +75,8 @@ class ByteLevel : public PreTokenizer {
       });
     if (split_) split_->apply(list);
     if (!raw_bytes_)
-      rewrite_pieces(list,
-                     [](std::string_view piece, bool, std::string& out) { append_byte_chars(out, piece); });
+      rewrite_pieces(
+          list, [](std::string_view piece, bool, std::string& out) { append_byte_chars(out, piece); });
   }
 
  private:
@@ -126,8 +127,8 @@ class Sequence : public PreTokenizer {
 bool is_number(char32_t c) { return (char_class(c) & kNumber) != 0; }
 bool is_punctuation(char32_t c) { return (char_class(c) & kPunctuation) != 0; }
 
-std::unique_ptr<PreTokenizer> split_with(std::unique_ptr<Splitter> splitter, SplitBehavior behavior,
-                                         bool invert = false) {
+std::unique_ptr<PreTokenizer> split_with(
+    std::unique_ptr<Splitter> splitter, SplitBehavior behavior, bool invert = false) {
   return std::make_unique<Split>(std::move(splitter), behavior, invert);
 }
 
@@ -151,7 +152,7 @@ std::unique_ptr<PreTokenizer> make_metaspace(const JsonFields& fields) {
     prepend = Metaspace::Prepend::kNever;
   else if (scheme != "always")
     throw Error(format("{}: prepend_scheme \"{}\" is unknown, expected always, first or never", fields.what(),
-                       printable(scheme)));
+        printable(scheme)));
   return std::make_unique<Metaspace>(replacement, prepend, fields.boolean_or("split", true));
 }
 
@@ -159,8 +160,8 @@ struct Factory {
   bool raw_bytes;
   int64_t num_steps = 0;
 
-  std::unique_ptr<PreTokenizer> make(const Json& description, bool is_last, int depth,
-                                     const std::string& name) {
+  std::unique_ptr<PreTokenizer> make(
+      const Json& description, bool is_last, int depth, const std::string& name) {
     if (++num_steps > kMaxSteps || depth > kMaxNesting)
       throw Error(
           format("{}: more than {} pre-tokenizers or {} levels of them", name, kMaxSteps, kMaxNesting));
@@ -169,14 +170,14 @@ struct Factory {
     if (type == "Sequence") return sequence(fields, is_last, depth, name);
     if (type == "ByteLevel")
       return std::make_unique<ByteLevel>(fields.boolean_or("add_prefix_space", true),
-                                         fields.boolean_or("use_regex", true), raw_bytes && is_last);
+          fields.boolean_or("use_regex", true), raw_bytes && is_last);
     if (type == "Split") return split(fields);
     if (type == "Metaspace") return make_metaspace(fields);
     return make_simple(type, fields);
   }
 
-  std::unique_ptr<PreTokenizer> sequence(const JsonFields& fields, bool is_last, int depth,
-                                         const std::string& name) {
+  std::unique_ptr<PreTokenizer> sequence(
+      const JsonFields& fields, bool is_last, int depth, const std::string& name) {
     const Json* list = fields.find("pretokenizers");
     if (!list || !list->is_array())
       throw Error(format("{}: a Sequence needs the list \"pretokenizers\"", fields.what()));
@@ -190,8 +191,7 @@ struct Factory {
     const Json* pattern = fields.find("pattern");
     if (!pattern) throw Error(format("{}: a Split needs a \"pattern\"", fields.what()));
     return split_with(make_splitter(*pattern, fields.what()),
-                      parse_behavior(fields.string("behavior"), fields.what()),
-                      fields.boolean_or("invert", false));
+        parse_behavior(fields.string("behavior"), fields.what()), fields.boolean_or("invert", false));
   }
 
   static std::unique_ptr<PreTokenizer> make_simple(const std::string& type, const JsonFields& fields) {
@@ -201,13 +201,13 @@ struct Factory {
     if (type == "WhitespaceSplit") return split_with(make_char_splitter(is_space), kRemoved);
     if (type == "Punctuation")
       return split_with(make_char_splitter(is_punctuation),
-                        parse_behavior(fields.string_or("behavior", "Isolated"), fields.what()));
+          parse_behavior(fields.string_or("behavior", "Isolated"), fields.what()));
     if (type == "Digits")
       return split_with(make_char_splitter(is_number),
-                        fields.boolean_or("individual_digits", false) ? kIsolated : kContiguous);
+          fields.boolean_or("individual_digits", false) ? kIsolated : kContiguous);
     if (type == "BertPreTokenizer")
       return in_sequence(split_with(make_char_splitter(is_space), kRemoved),
-                         split_with(make_char_splitter(is_punctuation), kIsolated));
+          split_with(make_char_splitter(is_punctuation), kIsolated));
     if (type == "CharDelimiterSplit")
       return split_with(make_string_splitter(fields.string("delimiter")), kRemoved);
     throw Error(format("{}: pre-tokenizer type \"{}\" is not supported", fields.what(), printable(type)));
@@ -216,8 +216,8 @@ struct Factory {
 
 }  // namespace
 
-std::unique_ptr<PreTokenizer> make_pre_tokenizer(const Json& description, bool raw_bytes,
-                                                 const std::string& name) {
+std::unique_ptr<PreTokenizer> make_pre_tokenizer(
+    const Json& description, bool raw_bytes, const std::string& name) {
   return Factory{raw_bytes}.make(description, true, 0, name);
 }
 
@@ -231,8 +231,8 @@ bool ends_byte_level(const Json& description) {
   return step->is_object() && step->value("type", Json()) == "ByteLevel";
 }
 
-std::unique_ptr<PreTokenizer> make_pattern_sequence(const std::vector<std::string>& patterns,
-                                                    const std::string& name) {
+std::unique_ptr<PreTokenizer> make_pattern_sequence(
+    const std::vector<std::string>& patterns, const std::string& name) {
   std::vector<std::unique_ptr<PreTokenizer>> steps;
   for (const std::string& pattern : patterns)
     steps.push_back(split_with(make_regex_splitter(pattern, name), SplitBehavior::kIsolated));

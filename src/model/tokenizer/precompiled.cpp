@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <utf8proc.h>
 
 #include <array>
@@ -5,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "model/tokenizer/normalizer.h"
@@ -14,21 +16,11 @@ namespace cheetah {
 namespace {
 
 std::string decode_base64(std::string_view text, const std::string& name) {
-  std::string out;
-  uint32_t bits = 0;
-  int count = 0;
-  while (!text.empty() && text.back() == '=') text.remove_suffix(1);
-  for (const char c : text) {
-    constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos) throw Error(format("{}: precompiled_charsmap is not base64", name));
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    out += static_cast<char>(bits >> count & 0xFF);
-  }
-  return out;
+  std::string padded(text);  // some tools leave the padding out
+  padded.append((4 - padded.size() % 4) % 4, '=');
+  auto bytes = from_base64(padded);
+  if (!bytes) throw Error(format("{}: precompiled_charsmap is not base64", name));
+  return std::move(*bytes);
 }
 
 // A darts-clone double array: each unit is 32 bits with a label, the offset of its children and a leaf mark.
@@ -68,7 +60,7 @@ class Precompiled : public Normalizer {
     std::memcpy(&trie_bytes, table.data(), 4);
     if (trie_bytes % 4 != 0 || trie_bytes > table.size() - 4)
       throw Error(format("{}: precompiled_charsmap says its trie has {} bytes, but {} follow", name,
-                         trie_bytes, table.size() - 4));
+          trie_bytes, table.size() - 4));
     std::vector<uint32_t> units(trie_bytes / 4);
     std::memcpy(units.data(), table.data() + 4, trie_bytes);
     trie_.assign(std::move(units));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/regex.h"
 
 #include <pcre2.h>
@@ -52,20 +53,20 @@ struct Regex::Code {
 Regex::Regex(std::string_view pattern, const std::string& name)
     : code_(std::make_unique<Code>()), pattern_(pattern), name_(name) {
   if (std::ssize(pattern) > kMaxPatternBytes)
-    throw Error(format("{}: a pattern of {} bytes, more than the limit of {}", name, pattern.size(),
-                       kMaxPatternBytes));
+    throw Error(format(
+        "{}: a pattern of {} bytes, more than the limit of {}", name, pattern.size(), kMaxPatternBytes));
   const std::string translated = translate_pattern(pattern, name);
   pcre2_compile_context* context = pcre2_compile_context_create(nullptr);
   pcre2_set_newline(context, PCRE2_NEWLINE_LF);
   int error = 0;
   PCRE2_SIZE at = 0;
   constexpr uint32_t kOptions = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
-  code_->compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                                  kOptions, &error, &at, context);
+  code_->compiled = pcre2_compile(
+      reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(), kOptions, &error, &at, context);
   pcre2_compile_context_free(context);
   if (!code_->compiled)
-    throw Error(format("{}: the pattern \"{}\" cannot be used: {}", name, printable(pattern, 200),
-                       pcre2_message(error)));
+    throw Error(format(
+        "{}: the pattern \"{}\" cannot be used: {}", name, printable(pattern, 200), pcre2_message(error)));
   pcre2_jit_compile(code_->compiled, PCRE2_JIT_COMPLETE);  // without JIT it only runs slower
 }
 
@@ -75,13 +76,12 @@ std::optional<Regex::Match> Regex::find(std::string_view text, int64_t from) con
   MatchState& state = match_state();
   const uint64_t limit = kMatchLimit + uint64_t{kMatchLimitPerByte} * text.size();
   pcre2_set_match_limit(state.context, static_cast<uint32_t>(std::min<uint64_t>(limit, UINT32_MAX)));
-  const int status =
-      pcre2_match(code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
-                  static_cast<PCRE2_SIZE>(from), PCRE2_NO_UTF_CHECK, state.data, state.context);
+  const int status = pcre2_match(code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+      static_cast<PCRE2_SIZE>(from), PCRE2_NO_UTF_CHECK, state.data, state.context);
   if (status == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (status < 0)
     throw Error(format("{}: the pattern \"{}\" gave up on this text: {}", name_, printable(pattern_, 200),
-                       pcre2_message(status)));
+        pcre2_message(status)));
   const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(state.data);
   const auto begin = static_cast<int64_t>(offsets[0]), end = static_cast<int64_t>(offsets[1]);
   return Match{std::min(begin, end), end};  // \K can put the begin behind the end

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Oniguruma (Ruby syntax) patterns rewritten for PCRE2. Only what differs is touched: the meaning of \s, \w
 // and \h, long property names, \uXXXX, (?m), and a + behind an interval, which is no possessive mark in Ruby.
 #include <algorithm>
@@ -79,12 +80,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kNamedSet
 }};
 
 // Scripts. A bare name means script extensions to PCRE2, the script itself to Oniguruma.
-constexpr std::array<std::string_view, 34> kScripts = {
-    "han",      "hiragana",  "katakana", "hangul",  "latin",    "greek",     "cyrillic",
-    "arabic",   "hebrew",    "thai",     "bengali", "tamil",    "telugu",    "kannada",
-    "gujarati", "gurmukhi",  "oriya",    "sinhala", "armenian", "georgian",  "malayalam",
-    "khmer",    "lao",       "myanmar",  "tibetan", "ethiopic", "mongolian", "bopomofo",
-    "common",   "inherited", "cherokee", "syriac",  "thaana",   "devanagari"};
+constexpr std::array<std::string_view, 34> kScripts = {"han", "hiragana", "katakana", "hangul", "latin",
+    "greek", "cyrillic", "arabic", "hebrew", "thai", "bengali", "tamil", "telugu", "kannada", "gujarati",
+    "gurmukhi", "oriya", "sinhala", "armenian", "georgian", "malayalam", "khmer", "lao", "myanmar", "tibetan",
+    "ethiopic", "mongolian", "bopomofo", "common", "inherited", "cherokee", "syriac", "thaana", "devanagari"};
 
 template <class Table>
 const typename Table::value_type* lookup(const Table& table, std::string_view name) {
@@ -148,7 +147,7 @@ class Translator {
   char peek(size_t ahead) const { return at_ + ahead < in_.size() ? in_[at_ + ahead] : '\0'; }
   [[noreturn]] void unsupported(std::string_view feature) const {
     throw Error(format("{}: unsupported regex feature \"{}\" in the pattern \"{}\"", name_,
-                       printable(feature), printable(in_, 200)));
+        printable(feature), printable(in_, 200)));
   }
   void set(std::string_view members, bool inside, bool negated = false) {
     if (inside) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/regex.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +55,7 @@ TEST(RegexDialect, SetsHaveOnigurumasMembers) {
 
 TEST(RegexDialect, NamesWhatItDoesNotUnderstand) {
   for (const char* pattern :
-       {"[a&&b]", "[^a&&[b]]", "[a[bc]]", "[\\W]", "(", "\\p{Nonsense}", "a{9999999}"}) {
+      {"[a&&b]", "[^a&&[b]]", "[a[bc]]", "[\\W]", "(", "\\p{Nonsense}", "a{9999999}"}) {
     try {
       const Regex regex(pattern, "file.json");
       ADD_FAILURE() << pattern;
@@ -77,17 +78,15 @@ TEST(Regex, EmptyMatchesDoNotStandStill) {
 
 // Text that makes the patterns disagree if anything can.
 rc::Gen<std::string> tricky_text() {
-  const auto part = rc::gen::elementOf(std::vector<std::string>{
-      " ",  "  ",     "\n",  "\r\n",   "\t", "\u3000", "\u0085", "'",
-      "'s", "'S",     "'ll", "'Re",    "'ſ", "a",      "Bc",     "é",
-      "語", "1",      "234", "½",      "٣",  "!",      "...",    "-",
-      "€",  "\u0301", "👍",   "\u200D", "_",  "x\n",    "\u00A0", std::string(1, '\0')});
-  return rc::gen::map(rc::gen::container<std::vector<std::string>>(part),
-                      [](const std::vector<std::string>& parts) {
-                        std::string text;
-                        for (const std::string& item : parts) text += item;
-                        return text;
-                      });
+  const auto part = rc::gen::elementOf(std::vector<std::string>{" ", "  ", "\n", "\r\n", "\t", "\u3000",
+      "\u0085", "'", "'s", "'S", "'ll", "'Re", "'ſ", "a", "Bc", "é", "語", "1", "234", "½", "٣", "!", "...",
+      "-", "€", "\u0301", "👍", "\u200D", "_", "x\n", "\u00A0", std::string(1, '\0')});
+  return rc::gen::map(
+      rc::gen::container<std::vector<std::string>>(part), [](const std::vector<std::string>& parts) {
+        std::string text;
+        for (const std::string& item : parts) text += item;
+        return text;
+      });
 }
 
 TEST(Scanners, CutExactlyWhereTheirPatternsCut) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Hand-written scanners: the same cuts as the patterns below, an order of magnitude faster than matching
 // them.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/splitter.h"
 
 #include <algorithm>
@@ -147,7 +148,7 @@ SplitBehavior parse_behavior(std::string_view text, const std::string& name) {
   throw Error(
       format("{}: behavior \"{}\" is unknown, expected Removed, Isolated, MergedWithPrevious, "
              "MergedWithNext or Contiguous",
-             name, printable(text)));
+          name, printable(text)));
 }
 
 void apply_behavior(std::vector<Span>& spans, SplitBehavior behavior) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Finding the places where a text is cut: the common part of pre-tokenizers and of replacing.
 #include <cstdint>

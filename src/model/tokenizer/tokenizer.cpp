@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/tokenizer.h"
 
 #include "base/mapped_file.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Text to token ids and back, from a tokenizer.json or a GGUF vocabulary. Immutable after loading; any thread
 // may use it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/tokenizer_file.h"
 
 #include "base/error.h"
@@ -85,7 +86,7 @@ class Reader : public nlohmann::json_sax<Json> {
     }
     const bool twice = open_.back()->contains(given) ||
                        (open_.size() == 2 && key_path_ == "model" && given == "vocab" &&
-                        (file_.has_vocab || file_.has_scored)) ||
+                           (file_.has_vocab || file_.has_scored)) ||
                        (open_.size() == 2 && key_path_ == "model" && given == "merges" && file_.has_merges);
     if (twice) throw Error(format("{}: key \"{}\" stands twice in one object", name_, printable(given)));
     if (open_.size() == 1) key_path_ = given;
@@ -109,7 +110,7 @@ class Reader : public nlohmann::json_sax<Json> {
     if (list_ == List::kVocab) bad("vocab", "token ids by token");
     if (list_ == List::kScored) bad("vocab", "pairs of a token and a score");
     throw Error(format("{}: merge {} is neither \"a b\" nor [\"a\", \"b\"]", name_,
-                       file_.merges.size() - (list_depth_ == 2 ? 1 : 0)));
+        file_.merges.size() - (list_depth_ == 2 ? 1 : 0)));
   }
   void limit(size_t count, int64_t most, const char* field) const {
     if (static_cast<int64_t>(count) >= most)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Any bytes are a tokenizer we can use or an Error. The input is a tokenizer.json, a zero byte and a text.
 #include <algorithm>
 #include <cstdint>

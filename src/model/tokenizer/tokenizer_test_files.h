@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Small tokenizers for tests.
 #include <string>
@@ -21,11 +22,9 @@ inline Json byte_level_json(const std::vector<std::pair<std::string, std::string
     if (!vocab.contains(left + right)) vocab[left + right] = vocab.size();
     list.push_back(Json::array({left, right}));
   }
-  return {{"version", "1.0"},
-          {"added_tokens", Json::array()},
-          {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
-          {"decoder", {{"type", "ByteLevel"}}},
-          {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", list}}}};
+  return {{"version", "1.0"}, {"added_tokens", Json::array()},
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+      {"decoder", {{"type", "ByteLevel"}}}, {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", list}}}};
 }
 
 // SentencePiece-style BPE: U+2581 for spaces, byte fallback where wanted.
@@ -36,22 +35,16 @@ inline Json metaspace_json(const Json& vocab, const Json& merges, bool byte_fall
   const Json space = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}};
   const Json back = {{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}};
   const Json strip = {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}};
-  return {
-      {"version", "1.0"},
+  return {{"version", "1.0"},
       {"normalizer",
-       {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}, {"prepend", "\u2581"}}, space}}}},
-      {"decoder",
-       {{"type", "Sequence"}, {"decoders", {back, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}, strip}}}},
-      {"model",
-       {{"type", "BPE"},
-        {"unk_token", "<unk>"},
-        {"fuse_unk", true},
-        {"byte_fallback", byte_fallback},
-        {"vocab", full},
-        {"merges", merges}}}};
+          {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}, {"prepend", "\u2581"}}, space}}}},
+      {"decoder", {{"type", "Sequence"},
+                      {"decoders", {back, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}, strip}}}},
+      {"model", {{"type", "BPE"}, {"unk_token", "<unk>"}, {"fuse_unk", true},
+                    {"byte_fallback", byte_fallback}, {"vocab", full}, {"merges", merges}}}};
 }
 
-// A tokenizer whose model only looks pieces up, for tests of what stands before and behind the model.
+// A tokenizer whose model only looks pieces up, for tests of what comes before and after the model.
 inline Json word_level_json(const std::vector<std::string>& words) {
   Json vocab = {{"<unk>", 0}};
   for (const std::string& word : words) vocab[word] = vocab.size();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/unicode.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@ TEST(Utf8, EachMaximalBrokenPartBecomesOneReplacementCharacter) {
   EXPECT_EQ(repair_utf8("plain"), "plain");
   EXPECT_EQ(repair_utf8("a\xFF"
                         "b"),
-            "a" + r + "b");
+      "a" + r + "b");
   EXPECT_EQ(repair_utf8("\x80\x80"), r + r);  // lone continuation bytes
   EXPECT_EQ(repair_utf8("\xC0\xAF"), r + r);  // overlong
   EXPECT_EQ(repair_utf8("\xE2\x82"), r);      // cut short: one part

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/unigram.h"
 
 #include <algorithm>
@@ -12,8 +13,8 @@ namespace cheetah {
 
 constexpr double kUnknownPenalty = 10.0;  // SentencePiece's: an unknown character is worse than every token
 
-Unigram::Unigram(const Vocabulary& vocabulary, std::vector<double> scores, UnigramOptions options,
-                 const std::string& name)
+Unigram::Unigram(
+    const Vocabulary& vocabulary, std::vector<double> scores, UnigramOptions options, const std::string& name)
     : vocabulary_(vocabulary), scores_(std::move(scores)), options_(options) {
   double lowest = scores_.empty() ? 0 : INFINITY;
   for (size_t id = 0; id < scores_.size(); ++id) {
@@ -63,8 +64,8 @@ std::vector<Unigram::Node> Unigram::best_paths(std::string_view piece) const {
 void Unigram::append_unknown(std::string_view text, std::vector<int32_t>& ids) const {
   if (const auto id = vocabulary_.find(text)) return ids.push_back(*id);
   const bool bytes = options_.byte_fallback && std::all_of(text.begin(), text.end(), [&](char byte) {
-                       return byte_ids_[static_cast<unsigned char>(byte)] >= 0;
-                     });
+    return byte_ids_[static_cast<unsigned char>(byte)] >= 0;
+  });
   if (!bytes) return ids.push_back(unk_id());
   for (const char byte : text) ids.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <array>
 #include <optional>
@@ -20,7 +21,7 @@ class Unigram : public SubwordModel {
  public:
   // One score per id. Throws Error, prefixed with `name`, when one is not finite.
   Unigram(const Vocabulary& vocabulary, std::vector<double> scores, UnigramOptions options,
-          const std::string& name);
+      const std::string& name);
   void tokenize(std::string_view piece, std::vector<int32_t>& ids) const override;
 
  private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/vocabulary.h"
 
 #include <bit>
@@ -9,7 +10,7 @@
 namespace cheetah {
 namespace {
 
-// Eight bytes a step, multiply and fold: short keys dominate, so the set-up must cost nothing.
+// Eight bytes per step, multiply and fold: short keys dominate, so the set-up must cost nothing.
 uint64_t hash_of(std::string_view key) {
   constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15ULL;
   uint64_t hash = key.size() * kMultiplier;
@@ -89,16 +90,16 @@ void Vocabulary::reserve(int64_t count) {
 
 void Vocabulary::add(std::string_view token, int64_t id, const std::string& name) {
   if (id < 0 || id >= kMaxVocabulary)
-    throw Error(format("{}: token \"{}\" has id {}, expected 0 to {}", name, printable(token), id,
-                       kMaxVocabulary - 1));
+    throw Error(format(
+        "{}: token \"{}\" has id {}, expected 0 to {}", name, printable(token), id, kMaxVocabulary - 1));
   if (std::ssize(token) > kMaxTokenBytes)
     throw Error(format("{}: the token with id {} has {} bytes, more than the limit of {}", name, id,
-                       token.size(), kMaxTokenBytes));
+        token.size(), kMaxTokenBytes));
   if (id >= std::ssize(entries_)) entries_.resize(static_cast<size_t>(id) + 1);
   Entry& entry = entries_[static_cast<size_t>(id)];
   if (entry.present)
     throw Error(format("{}: tokens \"{}\" and \"{}\" share the id {}", name,
-                       printable(text(static_cast<int32_t>(id))), printable(token), id));
+        printable(text(static_cast<int32_t>(id))), printable(token), id));
   if (!table_.insert(token, static_cast<int32_t>(id)))
     throw Error(format("{}: token \"{}\" stands twice in the vocabulary", name, printable(token)));
   entry = {static_cast<uint32_t>(arena_.size()), static_cast<uint32_t>(token.size()), true};

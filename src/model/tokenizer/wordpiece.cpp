@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model/tokenizer/wordpiece.h"
 
 #include <algorithm>
@@ -12,13 +13,13 @@ int32_t unknown_id(const Vocabulary& vocabulary, const std::string& unk_token) {
   const auto id = vocabulary.find(unk_token);
   if (!id)
     throw Error(format("tokenizer: the unknown token \"{}\" is not in the vocabulary, but the text needs it",
-                       printable(unk_token)));
+        printable(unk_token)));
   return *id;
 }
 
 int64_t count_chars(std::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  return std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
 }  // namespace

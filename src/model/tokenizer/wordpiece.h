@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <string>
 
@@ -9,7 +10,7 @@ namespace cheetah {
 struct WordPieceOptions {
   std::string unk_token = "[UNK]";
   std::string continuing_prefix = "##";
-  std::string word_prefix;  // stands before each word, for vocabularies that mark the beginning instead
+  std::string word_prefix;  // precedes each word, for vocabularies that mark the beginning instead
   int64_t max_chars = 100;  // longer words are unknown
 };
 

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/answer.h"
 
 #include <numeric>
 
 #include "base/format.h"
-#include "serve/api/grammar_cache.h"
+#include "engine/grammar/grammar_cache.h"
+#include "engine/tags/cluster_times.h"
 #include "serve/api/json_text.h"
 
 namespace cheetah {
@@ -82,7 +84,7 @@ std::string UsageCount::json() const {
                 R"("prompt_tokens_details":{{"cached_tokens":{}}},)"
                 R"("completion_tokens_details":{{"reasoning_tokens":{},"accepted_prediction_tokens":0,)"
                 R"("rejected_prediction_tokens":0}}}})",
-                prompt_, completion_, prompt_ + completion_, cached_tokens(), reasoning_);
+      prompt_, completion_, prompt_ + completion_, cached_tokens(), reasoning_);
 }
 
 std::string timings_json(const GenerationEvent& last) {
@@ -90,7 +92,8 @@ std::string timings_json(const GenerationEvent& last) {
   const double prompt_ms = ms_between(times.scheduled, times.first_token);
   const double predicted_ms = ms_between(times.first_token, times.finished);
   const int64_t prompt_n = last.prompt_tokens - last.cached_tokens;
-  const std::string more = last.cluster ? cluster_json(*last.cluster) : "";
+  const SharedClusterTimes cluster = cluster_times_of(last);
+  const std::string more = cluster ? cluster_json(*cluster) : "";
   return format(
       R"({{"queue_ms":{:.3f},"cache_n":{},"prompt_n":{},"prompt_ms":{:.3f},"prompt_per_second":{:.3f},)"
       R"("predicted_n":{},"predicted_ms":{:.3f},"predicted_per_second":{:.3f},"ttft_ms":{:.3f},)"
@@ -142,8 +145,8 @@ bool is_failure(const GenerationEvent& event) {
 ApiError generation_error(const GenerationEvent& event) {
   if (event.finish == FinishReason::kCancelled)
     return {.status = 503,
-            .message = "the request was cancelled before its answer was complete",
-            .code = "cancelled"};
+        .message = "the request was cancelled before its answer was complete",
+        .code = "cancelled"};
   switch (event.error_kind) {
     case ErrorKind::kTooLong:
       return {.status = 400, .message = event.error, .code = "context_length_exceeded"};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The parts of an answer that several endpoints write alike.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/api_error.h"
 
 #include "base/json.h"
@@ -38,18 +39,16 @@ Json nullable(const std::optional<std::string>& text) { return text ? Json(*text
 }  // namespace
 
 std::string error_type(int status, ApiStyle style) {
-  return style == ApiStyle::kOpenAi ? openai_type(status) : anthropic_type(status);
+  return style == ApiStyle::kAnthropic ? anthropic_type(status) : openai_type(status);
 }
 
 std::string error_body(const ApiError& error, ApiStyle style) {
+  if (style == ApiStyle::kOllama) return dump_json(Json{{"error", error.message}});
   const std::string type = error_type(error.status, style);
   if (style == ApiStyle::kAnthropic)
     return dump_json(Json{{"type", "error"}, {"error", {{"type", type}, {"message", error.message}}}});
-  return dump_json(Json{{"error",
-                         {{"message", error.message},
-                          {"type", type},
-                          {"param", nullable(error.param)},
-                          {"code", nullable(error.code)}}}});
+  return dump_json(Json{{"error", {{"message", error.message}, {"type", type},
+                                      {"param", nullable(error.param)}, {"code", nullable(error.code)}}}});
 }
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What a client is told when a request cannot be served: the error object of the API it speaks.
 #include <optional>
@@ -5,7 +6,7 @@
 
 namespace cheetah {
 
-enum class ApiStyle { kOpenAi, kAnthropic };
+enum class ApiStyle { kOpenAi, kAnthropic, kOllama };
 
 struct ApiError {
   int status = 400;                    // of HTTP

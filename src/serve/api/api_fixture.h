@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // For tests: a small model behind the API, requests as short JSON, answers of a real engine or of events made
 // by hand.
@@ -8,19 +9,19 @@
 
 #include "base/json.h"
 #include "engine/core_fixture.h"
+#include "engine/grammar/grammar_cache.h"
 #include "serve/api/endpoint.h"
-#include "serve/api/grammar_cache.h"
 
 namespace cheetah {
 
 inline ApiServices make_services(const Model& model, GrammarCache& grammars) {
   return {.model = model,
-          .model_name = "cub",
-          .aliases = {"gpt-4o"},
-          .max_context = 512,
-          .max_sequences = 8,
-          .system_fingerprint = "fp_test",
-          .grammars = grammars};
+      .model_name = "cub",
+      .aliases = {"gpt-4o"},
+      .max_context = 512,
+      .max_sequences = 8,
+      .system_fingerprint = "fp_test",
+      .grammars = grammars};
 }
 
 // Loaded once for all tests.
@@ -39,8 +40,8 @@ inline CallFacts test_facts() {
   return facts;
 }
 
-inline ApiCall accepted(ApiParser parser, const std::string& body,
-                        const ApiServices& services = small_services()) {
+inline ApiCall accepted(
+    ApiParser parser, const std::string& body, const ApiServices& services = small_services()) {
   ApiResult result = parser(body, services, test_facts());
   if (const auto* error = std::get_if<ApiError>(&result)) {
     ADD_FAILURE() << "refused: " << error->message << "\nbody: " << body;
@@ -49,8 +50,8 @@ inline ApiCall accepted(ApiParser parser, const std::string& body,
   return std::move(std::get<ApiCall>(result));
 }
 
-inline ApiError refused(ApiParser parser, const std::string& body,
-                        const ApiServices& services = small_services()) {
+inline ApiError refused(
+    ApiParser parser, const std::string& body, const ApiServices& services = small_services()) {
   ApiResult result = parser(body, services, test_facts());
   if (const auto* error = std::get_if<ApiError>(&result)) return *error;
   ADD_FAILURE() << "not refused: " << body;
@@ -75,8 +76,8 @@ struct Answer {
 };
 
 // Events of one choice made by hand: the text in the given pieces, one token each.
-inline std::vector<GenerationEvent> text_events(const std::vector<std::string>& pieces, int choice = 0,
-                                                FinishReason finish = FinishReason::kStop) {
+inline std::vector<GenerationEvent> text_events(
+    const std::vector<std::string>& pieces, int choice = 0, FinishReason finish = FinishReason::kStop) {
   std::vector<GenerationEvent> events;
   for (const std::string& piece : pieces) {
     GenerationEvent event;

@@ -1,19 +1,19 @@
+// SPDX-License-Identifier: MIT
 // The first byte picks the endpoint, the rest is the body. A call that is accepted must also be answered.
 // Runs in the source tree, where the small model is.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
+#include "engine/grammar/grammar_cache.h"
 #include "model/model.h"
 #include "serve/api/endpoint.h"
-#include "serve/api/grammar_cache.h"
 
 namespace cheetah {
 namespace {
 
-constexpr ApiParser kParsers[] = {parse_chat_completion, parse_completion, parse_embeddings,
-                                  parse_response,        parse_message,    parse_count_tokens,
-                                  parse_tokenize,        parse_detokenize};
+constexpr ApiParser kParsers[] = {parse_chat_completion, parse_completion, parse_embeddings, parse_response,
+    parse_message, parse_count_tokens, parse_tokenize, parse_detokenize};
 
 const ApiServices& services() {
   static const std::unique_ptr<Model> model = [] {
@@ -23,12 +23,12 @@ const ApiServices& services() {
   }();
   static GrammarCache grammars(*model, 8, {.max_states = 20'000, .max_steps = 500'000});
   static const ApiServices result = {.model = *model,
-                                     .model_name = "cub",
-                                     .aliases = {},
-                                     .max_context = 256,
-                                     .max_sequences = 8,
-                                     .system_fingerprint = "fuzz",
-                                     .grammars = grammars};
+      .model_name = "cub",
+      .aliases = {},
+      .max_context = 256,
+      .max_sequences = 8,
+      .system_fingerprint = "fuzz",
+      .grammars = grammars};
   return result;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/body.h"
 
 #include <algorithm>
@@ -52,20 +53,20 @@ class BodyBuilder : public nlohmann::json_sax<OrderedJson> {
     check_length(value);
     if (!open_.back().keys.insert(value).second)
       refuse("duplicate_key", printable(value),
-             format("the key \"{}\" stands twice in one object", printable(value)));
+          format("the key \"{}\" stands twice in one object", printable(value)));
     key_ = std::move(value);
     return true;
   }
   bool parse_error(size_t byte, const std::string&, const nlohmann::detail::exception& problem) override {
     if (problem.id == kNumberOverflow)
       refuse("invalid_value", open_.size() == 1 ? printable(key_) : "",
-             format("{} must be a finite number: {} overflows",
-                    key_.empty() ? "every number" : printable(key_), place_of(body_, byte)));
+          format("{} must be a finite number: {} overflows", key_.empty() ? "every number" : printable(key_),
+              place_of(body_, byte)));
     const std::string reason = reason_of(problem.what());
     const bool unicode =
         reason.find("UTF-8") != std::string::npos || reason.find("surrogate") != std::string::npos;
     refuse(unicode ? "invalid_unicode" : "invalid_json", "",
-           format("the body is not valid JSON at {} (byte {}): {}", place_of(body_, byte), byte, reason));
+        format("the body is not valid JSON at {} (byte {}): {}", place_of(body_, byte), byte, reason));
   }
 
  private:
@@ -77,9 +78,9 @@ class BodyBuilder : public nlohmann::json_sax<OrderedJson> {
   void check_length(const std::string& text) const {
     if (static_cast<int64_t>(text.size()) > limits_.max_string_bytes)
       refuse("json_too_large", "",
-             format("a string of the body has {} bytes, more than the limit of {}", text.size(),
-                    limits_.max_string_bytes),
-             413);
+          format("a string of the body has {} bytes, more than the limit of {}", text.size(),
+              limits_.max_string_bytes),
+          413);
   }
   bool put(OrderedJson&& value) { return place(std::move(value)) != nullptr; }
   OrderedJson* place(OrderedJson&& value) {
@@ -127,7 +128,7 @@ OrderedJson parse_body(std::string_view body, const BodyLimits& limits) {
   if (body.empty()) refuse("invalid_json", "", "the body is empty; expected a JSON object");
   if (body.starts_with("\xEF\xBB\xBF"))
     refuse("invalid_json", "",
-           "the body is not valid JSON at line 1 column 1: it begins with a byte order mark");
+        "the body is not valid JSON at line 1 column 1: it begins with a byte order mark");
   BodyBuilder builder(body, limits);
   OrderedJson::sax_parse(body.begin(), body.end(), &builder);
   OrderedJson value = builder.take();

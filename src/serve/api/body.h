@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The bytes of a request as JSON. Objects keep the order of their keys: templates print tools and schemas
 // fix the order of properties by it.

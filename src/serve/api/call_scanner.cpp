@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/call_scanner.h"
 
 #include <utility>

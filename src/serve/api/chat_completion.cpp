@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // POST /v1/chat/completions
 #include <algorithm>
 #include <array>
@@ -12,16 +13,14 @@ namespace cheetah {
 namespace {
 
 // Arguments of the function that renders templates elsewhere; here they are not the client's business.
-constexpr std::array<std::string_view, 9> kNotVariables = {
-    "tokenize",   "messages", "conversation", "chat_template", "add_generation_prompt",
-    "truncation", "padding",  "max_length",   "return_tensors"};
+constexpr std::array<std::string_view, 9> kNotVariables = {"tokenize", "messages", "conversation",
+    "chat_template", "add_generation_prompt", "truncation", "padding", "max_length", "return_tensors"};
 
 std::optional<int64_t> read_max_tokens(Fields& fields) {
   const auto old_name = fields.integer("max_tokens", 1, INT32_MAX);
   const auto new_name = fields.integer("max_completion_tokens", 1, INT32_MAX);
   if (old_name && new_name && *old_name != *new_name)
-    refuse(
-        "conflicting_parameters", "max_tokens",
+    refuse("conflicting_parameters", "max_tokens",
         format("max_tokens={} and max_completion_tokens={} differ; send one of them", *old_name, *new_name));
   return new_name ? new_name : old_name;
 }
@@ -32,18 +31,18 @@ void read_logprobs(Fields& fields, ChatPlan& plan) {
   if (top && !plan.style.logprobs)
     refuse("missing_parameter", "logprobs", "top_logprobs needs \"logprobs\": true");
   plan.style.top_logprobs = static_cast<int>(top.value_or(0));
-  plan.request.top_logprobs = plan.style.logprobs ? plan.style.top_logprobs : -1;
+  if (plan.style.logprobs) plan.request.top_logprobs = plan.style.top_logprobs;
 }
 
 void read_template_fields(Fields& fields, ChatInput& input) {
   if (fields.has("chat_template"))
     refuse("chat_template_not_allowed", "chat_template",
-           "chat_template cannot be sent with a request; the model's own is used");
+        "chat_template cannot be sent with a request; the model's own is used");
   if (const OrderedJson* variables = fields.object("chat_template_kwargs")) {
     for (const auto& [name, value] : variables->items())
       if (std::ranges::find(kNotVariables, name) != kNotVariables.end())
         refuse("unknown_parameter", "chat_template_kwargs." + name,
-               format("unknown parameter chat_template_kwargs.{}", name));
+            format("unknown parameter chat_template_kwargs.{}", name));
     input.variables = *variables;
   }
   if (const auto effort = fields.string("reasoning_effort", 32))
@@ -81,9 +80,13 @@ ChatPlan read_plan(Fields& fields, const ApiServices& services, const CallFacts&
   plan.style.token_ids = fields.boolean("return_token_ids").value_or(false);
   plan.style.timings = fields.boolean("timings").value_or(false) || facts.timings;
   check_metadata(fields);
-  fields.ignore({"store", "modalities", "audio", "prediction", "service_tier", "verbosity",
-                 "web_search_options", "request_id", "session_id", "cache_prompt", "safety_identifier",
-                 "prompt_cache_key"});
+  fields.no_effect("store", {"false"});
+  fields.no_effect("modalities", {R"(["text"])"});
+  fields.no_effect("service_tier", {R"("auto")", R"("default")"});
+  fields.no_effect("verbosity", {R"("medium")"});
+  for (const std::string_view name : {"audio", "prediction", "web_search_options"}) fields.no_effect(name);
+  fields.no_effect("cache_prompt", {"true"});
+  fields.ignore({"request_id", "session_id", "safety_identifier", "prompt_cache_key"});
   return plan;
 }
 

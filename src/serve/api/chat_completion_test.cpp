@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/api_fixture.h"
 
 namespace cheetah {
 namespace {
 
-std::string chat(const std::string& more,
-                 const std::string& messages = R"([{"role":"user","content":"Hi"}])") {
+std::string chat(
+    const std::string& more, const std::string& messages = R"([{"role":"user","content":"Hi"}])") {
   return R"({"model":"cub","messages":)" + messages + (more.empty() ? "" : "," + more) + "}";
 }
 
@@ -67,18 +68,18 @@ TEST(ChatCompletionTest, WritesAGoldenStream) {
       R"(data: {"id":"chatcmpl-test","object":"chat.completion.chunk","created":1700000000,"model":"cub",)"
       R"("system_fingerprint":"fp_test","service_tier":"default","choices":[{"index":0,"delta":)";
   EXPECT_EQ(answer_with(call, text_events({"Hel", "lo \"you\"\n"})).bytes,
-            head +
-                R"({"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]})"
-                "\n\n" +
-                head +
-                R"({"content":"Hel"},"logprobs":null,"finish_reason":null}]})"
-                "\n\n" +
-                head +
-                R"({"content":"lo \"you\"\n"},"logprobs":null,"finish_reason":null}]})"
-                "\n\n" +
-                head +
-                R"({},"logprobs":null,"finish_reason":"stop"}]})"
-                "\n\ndata: [DONE]\n\n");
+      head +
+          R"({"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]})"
+          "\n\n" +
+          head +
+          R"({"content":"Hel"},"logprobs":null,"finish_reason":null}]})"
+          "\n\n" +
+          head +
+          R"({"content":"lo \"you\"\n"},"logprobs":null,"finish_reason":null}]})"
+          "\n\n" +
+          head +
+          R"({},"logprobs":null,"finish_reason":"stop"}]})"
+          "\n\ndata: [DONE]\n\n");
 }
 
 TEST(ChatCompletionTest, TellsAnErrorInsideAStreamAndNothingAfterIt) {
@@ -94,8 +95,7 @@ TEST(ChatCompletionTest, TellsAnErrorInsideAStreamAndNothingAfterIt) {
 }
 
 TEST(ChatCompletionTest, CountsUsageInEveryFrameWhenAsked) {
-  ApiCall call = accepted(
-      parse_chat_completion,
+  ApiCall call = accepted(parse_chat_completion,
       chat(R"("stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true})"));
   const std::vector<Json> frames = answer_with(call, text_events({"a", "b"})).frames();
   EXPECT_EQ(frames[1]["usage"]["completion_tokens"], 1);
@@ -130,12 +130,11 @@ TEST(ChatCompletionTest, TheSameSeedGivesTheSameAnswer) {
   const std::string body = chat(R"("max_tokens":20,"seed":11)");
   EXPECT_EQ(run(parse_chat_completion, body).json(), run(parse_chat_completion, body).json());
   EXPECT_NE(run(parse_chat_completion, body).json()["choices"],
-            run(parse_chat_completion, chat(R"("max_tokens":20,"seed":12)")).json()["choices"]);
+      run(parse_chat_completion, chat(R"("max_tokens":20,"seed":12)")).json()["choices"]);
 }
 
 TEST(ChatCompletionTest, HandsEveryFieldToTheEngine) {
-  const ApiCall call = accepted(
-      parse_chat_completion,
+  const ApiCall call = accepted(parse_chat_completion,
       chat(R"("max_completion_tokens":9,"temperature":0.5,"top_p":0.9,"top_k":40,"min_p":0.1,"typical_p":0.8,
              "frequency_penalty":0.1,"presence_penalty":0.2,"repetition_penalty":1.1,"n":2,"best_of":3,
              "stop":["x","yz"],"seed":-1,"logit_bias":{"5":-100,"6":1.5},"stop_token_ids":[7],
@@ -185,6 +184,33 @@ TEST(ChatCompletionTest, AbsentAndNullFieldsMeanTheDefaults) {
   }
 }
 
+TEST(ChatCompletionTest, WhatARequestLeavesOpenIsAsTheModelsMakersSay) {
+  ApiServices services = small_services();
+  services.defaults = {
+      .temperature = 0.25f, .top_p = 0.5f, .min_p = 0.1f, .repetition_penalty = 1.5f, .top_k = 3};
+  const SamplingParams open = accepted(parse_chat_completion, chat(""), services).requests[0].sampling;
+  EXPECT_FLOAT_EQ(open.temperature, 0.25f);
+  EXPECT_FLOAT_EQ(open.top_p, 0.5f);
+  EXPECT_FLOAT_EQ(open.min_p, 0.1f);
+  EXPECT_FLOAT_EQ(open.repetition_penalty, 1.5f);
+  EXPECT_EQ(open.top_k, 3);
+  const std::string fields = R"("temperature":1,"top_p":1,"min_p":0,"repetition_penalty":1,"top_k":0)";
+  const SamplingParams said = accepted(parse_chat_completion, chat(fields), services).requests[0].sampling;
+  EXPECT_FLOAT_EQ(said.temperature, 1);
+  EXPECT_FLOAT_EQ(said.top_p, 1);
+  EXPECT_FLOAT_EQ(said.min_p, 0);
+  EXPECT_FLOAT_EQ(said.repetition_penalty, 1);
+  EXPECT_EQ(said.top_k, 0);
+}
+
+TEST(ChatCompletionTest, ADeveloperIsASystemWhereTheTemplateKnowsOnlyThat) {
+  const std::string messages =
+      R"([{"role":"system","content":"One."},{"role":"developer","content":"Two."},{"role":"user","content":"Hi"}])";
+  const ApiCall call = accepted(parse_chat_completion, chat("", messages));
+  EXPECT_EQ(small_model()->tokenizer()->decode(call.requests[0].prompt, false),
+      "<|system|>One.\n\nTwo.<|user|>Hi<|assistant|>");
+}
+
 TEST(ChatCompletionTest, ShortensAnAnswerThatWouldNotFitAndSaysSo) {
   const ApiCall call = accepted(parse_chat_completion, chat(R"("max_tokens":100000)"));
   EXPECT_EQ(call.requests[0].max_tokens, 512 - std::ssize(call.requests[0].prompt));
@@ -203,6 +229,15 @@ TEST(ChatCompletionTest, IgnoresUnknownFieldsWithAWarningUnlessStrict) {
   EXPECT_EQ(error.code, "unknown_parameter");
   EXPECT_EQ(error.param, "temprature");
   EXPECT_EQ(error.message, "unknown parameter temprature (did you mean temperature?)");
+}
+
+TEST(ChatCompletionTest, NamesTheFieldsThatHaveNoEffect) {
+  const ApiCall call = accepted(parse_chat_completion,
+      chat(R"("store":true,"service_tier":"flex","prediction":{"type":"content","content":"x"})"));
+  EXPECT_EQ(call.warnings, (std::vector<std::string>{"store has no effect here",
+                               "service_tier has no effect here", "prediction has no effect here"}));
+  EXPECT_TRUE(
+      accepted(parse_chat_completion, chat(R"("store":false,"service_tier":"auto")")).warnings.empty());
 }
 
 TEST(ChatCompletionTest, ContinuesTheAssistantsLastMessage) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A conversation as every chat-like endpoint hands it to the model's template.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The messages of a chat request, checked one by one.
 #include <algorithm>
 #include <array>
@@ -12,18 +13,18 @@ namespace cheetah {
 namespace {
 
 constexpr size_t kMaxMessages = 4096;
-constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
-                                                    "assistant", "tool",      "function"};
+constexpr std::array<std::string_view, 6> kRoles = {
+    "system", "developer", "user", "assistant", "tool", "function"};
 
 std::string part_text(const OrderedJson& part, const std::string& param) {
   Fields fields(part, param);
   const std::string type = fields.required_string("type", 64);
   if (type != "text" && type != "input_text" && type != "output_text" && type != "refusal") {
-    constexpr std::array<std::string_view, 6> kMedia = {"image_url",   "input_audio", "file",
-                                                        "input_image", "input_file",  "video_url"};
+    constexpr std::array<std::string_view, 6> kMedia = {
+        "image_url", "input_audio", "file", "input_image", "input_file", "video_url"};
     const bool media = std::ranges::find(kMedia, type) != kMedia.end();
     refuse(media ? "unsupported_content_part" : "invalid_type", param,
-           format("{} has type \"{}\"; this model reads text parts only", param, printable(type)));
+        format("{} has type \"{}\"; this model reads text parts only", param, printable(type)));
   }
   const std::string_view key = type == "refusal" ? "refusal" : "text";
   const OrderedJson* text = fields.find(key);
@@ -42,7 +43,7 @@ class MessageReader {
     const OrderedJson* content = fields.find("content");
     if (!content && !calls && !(role == "assistant" && fields.has("refusal")))
       refuse("invalid_type", fields.param("content"),
-             format("{} must be a string or an array of parts", fields.param("content")));
+          format("{} must be a string or an array of parts", fields.param("content")));
     result["content"] = content ? content_text(*content, fields.param("content")) : std::string();
     if (const auto name = fields.string("name", 256)) result["name"] = *name;
     if (role == "assistant") read_assistant(fields, result);
@@ -53,11 +54,11 @@ class MessageReader {
  private:
   static std::string read_role(Fields& fields) {
     const OrderedJson* value = fields.find("role");
-    const std::string role = value && value->is_string() ? value->get<std::string>() : "";
+    std::string role = value && value->is_string() ? value->get<std::string>() : "";
     if (std::ranges::find(kRoles, role) == kRoles.end())
       refuse("invalid_value", fields.param("role"),
-             format("{} must be one of {}, got {}", fields.param("role"), fmt::join(kRoles, ", "),
-                    value ? shown(*value) : "nothing"));
+          format("{} must be one of {}, got {}", fields.param("role"), fmt::join(kRoles, ", "),
+              value ? shown(*value) : "nothing"));
     return role;
   }
 
@@ -100,8 +101,8 @@ class MessageReader {
     const auto known = id && id->is_string() ? names_.find(id->get<std::string>()) : names_.end();
     if (known == names_.end())
       refuse("invalid_value", fields.param("tool_call_id"),
-             format("{} must be the id of a tool call in an earlier assistant message, got {}",
-                    fields.param("tool_call_id"), id ? shown(*id) : "nothing"));
+          format("{} must be the id of a tool call in an earlier assistant message, got {}",
+              fields.param("tool_call_id"), id ? shown(*id) : "nothing"));
     result["tool_call_id"] = *id;
     if (!result.contains("name")) result["name"] = known->second;
   }
@@ -115,7 +116,7 @@ std::string content_text(const OrderedJson& content, const std::string& param) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array())
     refuse("invalid_type", param,
-           format("{} must be a string or an array of parts, got {}", param, shown(content)));
+        format("{} must be a string or an array of parts, got {}", param, shown(content)));
   std::string text;
   for (size_t i = 0; i < content.size(); ++i) {
     if (i > 0) text += '\n';
@@ -127,10 +128,10 @@ std::string content_text(const OrderedJson& content, const std::string& param) {
 OrderedJson read_messages(const OrderedJson& messages, const std::string& path) {
   if (!messages.is_array() || messages.empty())
     refuse(messages.is_array() ? "invalid_value" : "invalid_type", path,
-           format("{} must be a non-empty array, got {}", path, shown(messages)));
+        format("{} must be a non-empty array, got {}", path, shown(messages)));
   if (messages.size() > kMaxMessages)
     refuse("too_many_messages", path,
-           format("{} has {} items, more than the limit of {}", path, messages.size(), kMaxMessages));
+        format("{} has {} items, more than the limit of {}", path, messages.size(), kMaxMessages));
   MessageReader reader;
   OrderedJson result = OrderedJson::array();
   for (size_t i = 0; i < messages.size(); ++i)

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/chat_plan.h"
 
 #include "base/format.h"
+#include "engine/grammar/grammar_cache.h"
 #include "model/model.h"
 #include "model/template/chat_template.h"
-#include "serve/api/grammar_cache.h"
 #include "serve/api/marks.h"
 
 namespace cheetah {
@@ -31,8 +32,8 @@ OutputShape reasoning_shape(std::string_view source, std::string_view prompt) {
 
 }  // namespace
 
-void prepare(ChatPlan& plan, const ApiServices& services, const CallFacts& facts,
-             std::vector<std::string>& warnings) {
+void prepare(
+    ChatPlan& plan, const ApiServices& services, const CallFacts& facts, std::vector<std::string>& warnings) {
   place_tools(plan, services);
   ChatPrompt prompt = render_chat(plan.input, services, facts);
   plan.request.prompt = std::move(prompt.ids);
@@ -53,7 +54,7 @@ std::vector<OutputDelta> ChatChoice::take(const GenerationEvent& event, const st
   std::vector<OutputDelta> deltas;
   parser.push(event.text, deltas);
   if (event.finish) {
-    parser.finish(deltas);
+    parser.finish(event.finish != FinishReason::kStop, deltas);
     finish = event.finish;
     stop_string = event.stop_string;
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What the chat-like endpoints (chat completions, responses, messages) have in common: from a checked
 // conversation to a request for the engine and to the way its answer is read.
@@ -28,8 +29,8 @@ struct ChatPlan {
 };
 
 // Renders and tokenizes the conversation into plan.request and finds out plan.shape.
-void prepare(ChatPlan& plan, const ApiServices& services, const CallFacts& facts,
-             std::vector<std::string>& warnings);
+void prepare(
+    ChatPlan& plan, const ApiServices& services, const CallFacts& facts, std::vector<std::string>& warnings);
 
 // The parts of it that concern tools: what the template gets of them …
 void place_tools(ChatPlan& plan, const ApiServices& services);

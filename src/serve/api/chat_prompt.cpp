@@ -1,15 +1,16 @@
+// SPDX-License-Identifier: MIT
 // From a conversation to tokens, through the model's template.
 #include <algorithm>
 #include <cctype>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "engine/grammar/grammar_cache.h"
 #include "model/model.h"
 #include "model/template/chat_template.h"
 #include "model/tokenizer/tokenizer.h"
 #include "serve/api/chat_input.h"
 #include "serve/api/failure.h"
-#include "serve/api/grammar_cache.h"
 #include "serve/api/request_fields.h"
 
 namespace cheetah {
@@ -29,7 +30,7 @@ bool has_special(const OrderedJson& value, const ModelTables& tables) {
 // A noncharacter of Unicode that the conversation does not use.
 std::string unused_mark(const std::string& text) {
   for (unsigned char last = 0x90; last <= 0xAF; ++last) {  // U+FDD0 to U+FDEF
-    const std::string mark = {'\xEF', '\xB7', static_cast<char>(last)};
+    std::string mark = {'\xEF', '\xB7', static_cast<char>(last)};
     if (text.find(mark) == std::string::npos) return mark;
   }
   refuse("invalid_unicode", "messages", "messages uses every noncharacter from U+FDD0 to U+FDEF");
@@ -90,7 +91,7 @@ void cut_after_last_message(const OrderedJson& message, std::string& text) {
   const size_t at = text.rfind(content);
   if (message.value("role", "") != "assistant" || content.empty() || at == std::string::npos)
     refuse("invalid_value", "continue_final_message",
-           "continue_final_message needs a last message of the assistant with text that the template prints");
+        "continue_final_message needs a last message of the assistant with text that the template prints");
   text.resize(at + content.size());
 }
 
@@ -136,7 +137,7 @@ ChatPrompt render_chat(const ChatInput& input, const ApiServices& services, cons
   tokenizer_of(services);
   if (!chat_template)
     refuse("no_chat_template", "messages",
-           "this model has no chat template; use /v1/completions with a prompt of your own");
+        "this model has no chat template; use /v1/completions with a prompt of your own");
   std::string mark;
   OrderedJson variables = template_variables(input, services.grammars.tables(), mark);
   variables["add_generation_prompt"] = input.add_generation_prompt && !input.continue_final_message;

@@ -1,14 +1,15 @@
+// SPDX-License-Identifier: MIT
 // Tools on their way into the prompt and out of the answer.
 #include <cstdint>
 
 #include "base/format.h"
+#include "engine/grammar/grammar_cache.h"
 #include "engine/grammar/grammar_tree.h"
 #include "model/model.h"
 #include "model/template/chat_template.h"
 #include "serve/api/chat_plan.h"
 #include "serve/api/constraint.h"
 #include "serve/api/failure.h"
-#include "serve/api/grammar_cache.h"
 
 namespace cheetah {
 namespace {
@@ -73,6 +74,22 @@ void shorten_ids(OrderedJson& messages) {
   }
 }
 
+// What developers say is a system message where the template knows only that; it joins one that comes before it,
+// since many templates read the first alone.
+void developer_to_system(OrderedJson& messages) {
+  OrderedJson result = OrderedJson::array();
+  for (OrderedJson& message : messages) {
+    const bool developer = message["role"] == "developer";
+    if (developer) message["role"] = "system";
+    if (developer && !result.empty() && result.back()["role"] == "system")
+      result.back()["content"] =
+          result.back()["content"].get<std::string>() + "\n\n" + message["content"].get<std::string>();
+    else
+      result.push_back(std::move(message));
+  }
+  messages = std::move(result);
+}
+
 bool has_special(const ToolDialect& dialect, const ModelTables& tables) {
   bool any = tables.has_special(dialect.trigger) || tables.has_special(dialect.close) ||
              tables.has_special(dialect.after_name);
@@ -89,7 +106,7 @@ std::vector<ToolUse> allowed_tools(const ChatPlan& plan) {
 void require_calls(ChatPlan& plan, const ToolDialect& own, bool own_is_text, const ApiServices& services) {
   if (plan.request.grammar)
     refuse("conflicting_parameters", "tool_choice",
-           "tool_choice requires a tool call, so the answer cannot follow another format as well");
+        "tool_choice requires a tool call, so the answer cannot follow another format as well");
   const bool use_own = own.shape == CallShape::kJson && own_is_text && !own.close.empty();
   plan.shape.dialect = use_own ? &own : &json_dialect();
   const bool many = plan.tool_choice.parallel && plan.tool_choice.named.empty();
@@ -103,6 +120,7 @@ void require_calls(ChatPlan& plan, const ToolDialect& own, bool own_is_text, con
 }  // namespace
 
 void place_tools(ChatPlan& plan, const ApiServices& services) {
+  if (!template_says(services, "developer")) developer_to_system(plan.input.messages);
   const bool offered = plan.tools && plan.tool_choice.mode != ToolMode::kNone;
   if (offered) plan.input.tools = plan.tools->definitions;
   if (!template_says(services, "tools")) return say_in_words(plan);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <unistd.h>
 
 #include <filesystem>
@@ -20,7 +21,7 @@ class TemplatedModel {
               ("cheetah-template-" + std::to_string(getpid()) + "-" + std::to_string(next_++));
     fs::create_directories(folder_);
     for (const char* name : {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
-                             "tokenizer_config.json"})
+             "tokenizer_config.json"})
       fs::copy_file(source / name, folder_ / name);
     std::ofstream(folder_ / "chat_template.jinja") << chat_template;
     LoadOptions options;
@@ -56,8 +57,8 @@ const std::string kTools =
        "required":["unit","day"],"additionalProperties":false}}},
        {"type":"function","function":{"name":"now"}}])";
 
-std::string body(const std::string& more,
-                 const std::string& messages = R"([{"role":"user","content":"Hi"}])") {
+std::string body(
+    const std::string& more, const std::string& messages = R"([{"role":"user","content":"Hi"}])") {
   return R"({"model":"cub","max_tokens":200,"temperature":0,)" + kTools + R"(,"messages":)" + messages +
          (more.empty() ? "" : "," + more) + "}";
 }
@@ -121,10 +122,9 @@ TEST(ChatToolsTest, StreamsTheCallsItAnswersWhole) {
 TEST(ChatToolsTest, FindsCallsInFreeText) {
   TemplatedModel model(kHermesTemplate);
   ApiCall call = accepted(parse_chat_completion, body(R"("stream":true)"), model.services());
-  const std::vector<Json> frames =
-      answer_with(call, text_events({"Let me see.\n<tool", "_call>{\"name\": \"now\", \"argu",
-                                     "ments\": {}}</tool_call>"}))
-          .frames();
+  const std::vector<Json> frames = answer_with(call,
+      text_events({"Let me see.\n<tool", "_call>{\"name\": \"now\", \"argu", "ments\": {}}</tool_call>"}))
+                                       .frames();
   std::string content;
   for (const Json& frame : frames)
     if (frame.is_object()) content += frame["choices"][0]["delta"].value("content", "");
@@ -135,11 +135,9 @@ TEST(ChatToolsTest, FindsCallsInFreeText) {
 TEST(ChatToolsTest, OneCallIsEnoughWithoutParallelCalls) {
   TemplatedModel model(kHermesTemplate);
   ApiCall call = accepted(parse_chat_completion, body(R"("parallel_tool_calls":false)"), model.services());
-  const Json json =
-      answer_with(
-          call,
-          text_events({"<tool_call>{\"name\":\"now\"}</tool_call><tool_call>{\"name\":\"now\"}</tool_call>"}))
-          .json();
+  const Json json = answer_with(call,
+      text_events({"<tool_call>{\"name\":\"now\"}</tool_call><tool_call>{\"name\":\"now\"}</tool_call>"}))
+                        .json();
   EXPECT_EQ(json["choices"][0]["message"]["tool_calls"].size(), 1u);
   EXPECT_EQ(json["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"], "{}");
 }
@@ -162,8 +160,8 @@ TEST(ChatToolsTest, EarlierCallsAndTheirResultsReachTheTemplate) {
     {"role":"tool","tool_call_id":"c1","content":[{"type":"text","text":"noon"}]}])";
   const std::string prompt = model.prompt(body(R"("tool_choice":"none")", messages));
   EXPECT_EQ(prompt,
-            "<user>Hi<assistant><tool_call>\n{\"name\": \"now\", \"arguments\": {\"b\": 1, \"a\": "
-            "2}}\n</tool_call><tool>noon<assistant>");
+      "<user>Hi<assistant><tool_call>\n{\"name\": \"now\", \"arguments\": {\"b\": 1, \"a\": "
+      "2}}\n</tool_call><tool>noon<assistant>");
 }
 
 TEST(ChatToolsTest, TemplatesThatPrintArgumentsAsTextGetText) {
@@ -203,9 +201,9 @@ TEST(ChatToolsTest, ATemplateWithoutToolsHearsOfThemInWords) {
 TEST(ChatToolsTest, ReasoningIsToldApartWhenTheTemplateSpeaksOfIt) {
   TemplatedModel model("{{ messages[0].content }}{% if enable_thinking %}<think>\n{% endif %}{# </think> #}");
   ApiCall call = accepted(parse_chat_completion,
-                          R"({"model":"cub","messages":[{"role":"user","content":"Hi"}],
+      R"({"model":"cub","messages":[{"role":"user","content":"Hi"}],
                               "chat_template_kwargs":{"enable_thinking":true}})",
-                          model.services());
+      model.services());
   const Json json = answer_with(call, text_events({"hm", "m\n</think>\n\nYes", "."})).json();
   EXPECT_EQ(json["choices"][0]["message"]["reasoning_content"], "hmm");
   EXPECT_EQ(json["choices"][0]["message"]["content"], "Yes.");
@@ -229,7 +227,7 @@ TEST(ChatToolsTest, RefusesBadTools) {
       {tools("{}"), "invalid_value", "tools", "an array"},
       {tools(many + "]"), "invalid_value", "tools", "128"},
       {tools(R"([{"type":"function","function":{"name":"a"}},{"type":"function","function":{"name":"a"}}])"),
-       "invalid_value", "tools[1].function.name", "twice"},
+          "invalid_value", "tools[1].function.name", "twice"},
       {tool(R"({"name":"a b"})"), "invalid_value", "tools[0].function.name", "must match"},
       {tool(R"({"name":"a","parameters":5})"), "invalid_type", "tools[0].function.parameters", "JSON schema"},
       {tool(R"({})"), "missing_parameter", "tools[0].function.name", "required"},
@@ -238,16 +236,15 @@ TEST(ChatToolsTest, RefusesBadTools) {
       {R"("tool_choice":"required")", "invalid_value", "tool_choice", "tools is empty"},
       {R"("tool_choice":"sometimes")", "invalid_value", "tool_choice", "none, auto, required"},
       {tool(R"({"name":"a"})") + R"(,"tool_choice":{"type":"function","function":{"name":"b"}})",
-       "invalid_value", "tool_choice.function.name", "not among tools"},
+          "invalid_value", "tool_choice.function.name", "not among tools"},
       {tool(R"({"name":"a"})") + R"(,"tool_choice":"required","response_format":{"type":"json_object"})",
-       "conflicting_parameters", "tool_choice", "another format"},
+          "conflicting_parameters", "tool_choice", "another format"},
       {tool(R"({"name":"a","parameters":{"type":"objct"}})") + R"(,"tool_choice":"required")",
-       "invalid_grammar", "tools", "at /type"},
+          "invalid_grammar", "tools", "at /type"},
   };
   for (const BadTools& bad : cases) {
-    const ApiError error =
-        refused(parse_chat_completion,
-                R"({"model":"cub","messages":[{"role":"user","content":"Hi"}],)" + bad.more + "}");
+    const ApiError error = refused(parse_chat_completion,
+        R"({"model":"cub","messages":[{"role":"user","content":"Hi"}],)" + bad.more + "}");
     EXPECT_EQ(error.code, bad.code) << bad.more << error.message;
     EXPECT_EQ(error.param.value_or(""), bad.param) << bad.more << error.message;
     EXPECT_NE(error.message.find(bad.message), std::string::npos) << error.message;

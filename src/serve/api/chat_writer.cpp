@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/chat_writer.h"
 
 #include "base/format.h"
+#include "engine/grammar/model_tables.h"
 #include "serve/api/json_text.h"
-#include "serve/api/model_tables.h"
 
 namespace cheetah {
 namespace {
@@ -18,8 +19,8 @@ class ChatWriter : public ResponseWriter {
         choices_(static_cast<size_t>(plan.request.n), ChatChoice(plan.shape, plan.tool_choice.parallel)),
         call_prefix_("call_" + plan.style.id.substr(plan.style.id.find('-') + 1)) {
     head_ = format(R"("id":{},"object":"chat.completion{}","created":{},"model":{},"system_fingerprint":{},)",
-                   json_string(style_.id), style_.stream.stream ? ".chunk" : "", style_.created,
-                   json_string(style_.model), json_string(style_.fingerprint));
+        json_string(style_.id), style_.stream.stream ? ".chunk" : "", style_.created,
+        json_string(style_.model), json_string(style_.fingerprint));
     chunk_head_ = format(R"(data: {{{}"service_tier":"default","choices":[)", head_);
   }
 
@@ -61,8 +62,8 @@ class ChatWriter : public ResponseWriter {
 
   // ---- streaming: a prebuilt head, the delta, a short tail ----
 
-  std::string frames(ChatChoice& choice, const GenerationEvent& event,
-                     const std::vector<OutputDelta>& deltas) {
+  std::string frames(
+      ChatChoice& choice, const GenerationEvent& event, const std::vector<OutputDelta>& deltas) {
     std::string out;
     if (!std::exchange(choice.started, true))
       frame(out, event, R"({"role":"assistant","content":""})", R"("logprobs":null,"finish_reason":null)");
@@ -81,7 +82,7 @@ class ChatWriter : public ResponseWriter {
   }
 
   void frame(std::string& out, const GenerationEvent& event, std::string_view delta, std::string_view rest,
-             const std::string& last = "") {
+      const std::string& last = "") {
     out += chunk_head_;
     out += format(R"({{"index":{},"delta":{},{}}}])", event.choice, delta, rest);
     if (style_.stream.continuous_usage)
@@ -117,7 +118,7 @@ class ChatWriter : public ResponseWriter {
         break;
     }
     return format(R"({{"tool_calls":[{{"index":{},"function":{{"arguments":{}}}}}]}})", delta.call,
-                  json_string(delta.text));
+        json_string(delta.text));
   }
 
   std::string token_extras(const GenerationEvent& event) const {
@@ -158,8 +159,8 @@ class ChatWriter : public ResponseWriter {
     std::string out = format("{{{}\"service_tier\":\"default\",\"choices\":[", head_);
     for (size_t i = 0; i < choices_.size(); ++i) {
       if (i > 0) out += ',';
-      out += format("{{\"index\":{},\"message\":{},{}", i, message(choices_[i]),
-                    logprobs_json(choices_[i].tokens));
+      out += format(
+          "{{\"index\":{},\"message\":{},{}", i, message(choices_[i]), logprobs_json(choices_[i].tokens));
       if (style_.token_ids) out += ids_json(choices_[i].tokens);
       out += choices_[i].finish ? finish_json(choices_[i]) : R"("finish_reason":"stop")";
       out += '}';
@@ -184,7 +185,7 @@ class ChatWriter : public ResponseWriter {
       const ChatChoice::Call& call = choice.calls[i];
       out += i == 0 ? ",\"tool_calls\":[" : ",";
       out += format(R"({{"id":{},"type":"function","function":{{"name":{},"arguments":{}}}}})",
-                    json_string(call.id), json_string(call.name), json_string(call.arguments));
+          json_string(call.id), json_string(call.name), json_string(call.arguments));
     }
     return out + (choice.calls.empty() ? "}" : "]}");
   }

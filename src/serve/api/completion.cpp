@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // POST /v1/completions
 #include "base/format.h"
 #include "serve/api/completion_writer.h"
@@ -20,7 +21,7 @@ void read_logprobs(Fields& fields, CompletionStyle& style, GenerationRequest& re
 }
 
 void read_fields(Fields& fields, const ApiServices& services, const CallFacts& facts, CompletionStyle& style,
-                 GenerationRequest& request) {
+    GenerationRequest& request) {
   static_cast<AnswerStyle&>(style) = make_style(services, facts, "cmpl-");
   style.stream = read_stream(fields);
   style.echo = fields.boolean("echo").value_or(false);
@@ -34,7 +35,9 @@ void read_fields(Fields& fields, const ApiServices& services, const CallFacts& f
   style.token_ids = fields.boolean("return_token_ids").value_or(false);
   style.timings = fields.boolean("timings").value_or(false) || facts.timings;
   style.n = request.n;
-  fields.ignore({"request_id", "session_id", "cache_prompt", "metadata", "store"});
+  fields.no_effect("store", {"false"});
+  fields.no_effect("cache_prompt", {"true"});
+  fields.ignore({"request_id", "session_id", "metadata"});
 }
 
 ApiCall parse(std::string_view body, const ApiServices& services, const CallFacts& facts) {

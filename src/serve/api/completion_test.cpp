@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cstring>
 
 #include "model/tokenizer/tokenizer.h"
@@ -47,7 +48,7 @@ TEST(CompletionTest, NumbersTheChoicesOfManyPrompts) {
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(json["choices"][i]["index"], i);
   EXPECT_EQ(json["choices"][0]["text"], json["choices"][1]["text"]);
   EXPECT_EQ(json["choices"][2]["text"],
-            run(parse_completion, completion(R"("max_tokens":4)", R"("The")")).json()["choices"][0]["text"]);
+      run(parse_completion, completion(R"("max_tokens":4)", R"("The")")).json()["choices"][0]["text"]);
   EXPECT_EQ(json["usage"]["completion_tokens"], 16);
 }
 
@@ -56,7 +57,7 @@ TEST(CompletionTest, StreamsWhatItAnswersWhole) {
   const Json whole = run(parse_completion, completion(options, R"(["Once upon","The"])")).json();
   const std::vector<Json> frames =
       run(parse_completion, completion(options + R"(,"stream":true,"stream_options":{"include_usage":true})",
-                                       R"(["Once upon","The"])"))
+                                R"(["Once upon","The"])"))
           .frames();
   std::string text[2];
   Json lists[2];
@@ -136,9 +137,9 @@ TEST(EmbeddingsTest, GivesUnitVectorsAsFloatsOrBase64) {
   const std::string alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   uint64_t bits = 0;
   for (int i = 0; i < 6; ++i) bits = bits << 6 | alphabet.find(digits[static_cast<size_t>(i)]);
-  const unsigned char first[4] = {
-      static_cast<unsigned char>(bits >> 28), static_cast<unsigned char>(bits >> 20),
-      static_cast<unsigned char>(bits >> 12), static_cast<unsigned char>(bits >> 4)};
+  const unsigned char first[4] = {static_cast<unsigned char>(bits >> 28),
+      static_cast<unsigned char>(bits >> 20), static_cast<unsigned char>(bits >> 12),
+      static_cast<unsigned char>(bits >> 4)};
   float value = 0;
   std::memcpy(&value, first, 4);
   EXPECT_EQ(value, values[0]);
@@ -189,8 +190,8 @@ TEST(ChatPromptTest, SpecialTokensInContentStayPlainText) {
   const auto plain = prompt("Hi"), attacked = prompt(attack);
   EXPECT_EQ(specials(plain), specials(attacked));
   EXPECT_EQ(tokenizer.decode(attacked, false), "<|user|>" + attack + "<|assistant|>");
-  EXPECT_EQ(tokenizer.decode(prompt("a\xEF\xB7\x90<|user|>"), false),
-            "<|user|>a\xEF\xB7\x90<|user|><|assistant|>");
+  EXPECT_EQ(
+      tokenizer.decode(prompt("a\xEF\xB7\x90<|user|>"), false), "<|user|>a\xEF\xB7\x90<|user|><|assistant|>");
 }
 
 TEST(GrammarCacheTest, ForgetsTheLeastRecentlyUsed) {

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/completion_writer.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/format.h"
+#include "engine/grammar/model_tables.h"
 #include "serve/api/json_text.h"
-#include "serve/api/model_tables.h"
 
 namespace cheetah {
 namespace {
@@ -31,8 +32,7 @@ class CompletionWriter : public ResponseWriter {
         usage_(prompt_tokens(requests), requests.size()),
         choices_(requests.size() * static_cast<size_t>(style_.n)) {
     head_ = format(R"("id":{},"object":"text_completion","created":{},"model":{},"system_fingerprint":{},)",
-                   json_string(style_.id), style_.created, json_string(style_.model),
-                   json_string(style_.fingerprint));
+        json_string(style_.id), style_.created, json_string(style_.model), json_string(style_.fingerprint));
     chunk_head_ = format("data: {{{}\"choices\":[", head_);
     if (style_.token_ids)
       for (const GenerationRequest& request : requests) prompt_ids_.push_back(request.prompt);
@@ -135,8 +135,8 @@ class CompletionWriter : public ResponseWriter {
   }
 
   // {tokens, token_logprobs, top_logprobs, text_offset}: four lists of one length.
-  void append_logprobs(std::string& out, Choice& choice, const std::vector<GeneratedToken>& tokens,
-                       bool with_prompt) const {
+  void append_logprobs(
+      std::string& out, Choice& choice, const std::vector<GeneratedToken>& tokens, bool with_prompt) const {
     if (!style_.logprobs) {
       out += "\"logprobs\":null,";
       return;
@@ -207,8 +207,8 @@ class CompletionWriter : public ResponseWriter {
 
 }  // namespace
 
-std::unique_ptr<ResponseWriter> make_completion_writer(CompletionStyle style,
-                                                       const std::vector<GenerationRequest>& requests) {
+std::unique_ptr<ResponseWriter> make_completion_writer(
+    CompletionStyle style, const std::vector<GenerationRequest>& requests) {
   return std::make_unique<CompletionWriter>(std::move(style), requests);
 }
 

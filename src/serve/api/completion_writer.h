@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>
 #include <string>
@@ -14,7 +15,7 @@ struct CompletionStyle : AnswerStyle {
 };
 
 // Answers of /v1/completions, whole or as server-sent events.
-std::unique_ptr<ResponseWriter> make_completion_writer(CompletionStyle style,
-                                                       const std::vector<GenerationRequest>& requests);
+std::unique_ptr<ResponseWriter> make_completion_writer(
+    CompletionStyle style, const std::vector<GenerationRequest>& requests);
 
 }  // namespace cheetah

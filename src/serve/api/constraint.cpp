@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/constraint.h"
 
 #include <optional>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "engine/grammar/grammar_cache.h"
 #include "serve/api/failure.h"
-#include "serve/api/grammar_cache.h"
 
 namespace cheetah {
 namespace {
@@ -39,7 +40,7 @@ constexpr Sources kStructured = {"json", "regex", "choice", "grammar", "json_obj
 
 OrderedJson schema_value(Fields& fields, std::string_view name, const OrderedJson& value) {
   if (!value.is_string()) return value;
-  const OrderedJson parsed = OrderedJson::parse(value.get_ref<const std::string&>(), nullptr, false);
+  OrderedJson parsed = OrderedJson::parse(value.get_ref<const std::string&>(), nullptr, false);
   if (parsed.is_discarded()) fields.wrong_type(name, value, "a JSON schema");
   return parsed;
 }
@@ -52,7 +53,7 @@ class ConstraintReader {
     if (!program) return;
     if (program_)
       refuse("conflicting_parameters", param,
-             format("{} and {} both constrain the answer; send one of them", first_, param));
+          format("{} and {} both constrain the answer; send one of them", first_, param));
     program_ = std::move(program);
     first_ = param;
   }
@@ -61,10 +62,10 @@ class ConstraintReader {
     GrammarCache& grammars = services_.grammars;
     if (const OrderedJson* schema = fields.find(names.json))
       take(fields.param(names.json),
-           schema_constraint(schema_value(fields, names.json, *schema), fields.param(names.json), services_));
+          schema_constraint(schema_value(fields, names.json, *schema), fields.param(names.json), services_));
     if (const auto regex = fields.string(names.regex, kMaxGrammarBytes))
       take(fields.param(names.regex),
-           compiled(fields.param(names.regex), [&] { return grammars.regex(*regex); }));
+          compiled(fields.param(names.regex), [&] { return grammars.regex(*regex); }));
     if (const OrderedJson* choices = fields.array(names.choice)) {
       const std::string param = fields.param(names.choice);
       const std::string regex = choice_regex(*choices, param);
@@ -72,10 +73,10 @@ class ConstraintReader {
     }
     if (const auto text = fields.string(names.grammar, kMaxGrammarBytes))
       take(fields.param(names.grammar),
-           compiled(fields.param(names.grammar), [&] { return grammars.ebnf(*text); }));
+          compiled(fields.param(names.grammar), [&] { return grammars.ebnf(*text); }));
     if (!names.json_object.empty() && fields.boolean(names.json_object).value_or(false))
       take(fields.param(names.json_object),
-           compiled(fields.param(names.json_object), [&] { return grammars.json_object(); }));
+          compiled(fields.param(names.json_object), [&] { return grammars.json_object(); }));
   }
 
   Program result() { return std::move(program_); }
@@ -95,7 +96,7 @@ Program compiled(const std::string& param, const std::function<Program()>& compi
     const std::string_view what = error.what();
     const bool complex = what.find("too_complex") != std::string_view::npos;
     refuse(complex ? "grammar_too_complex" : "invalid_grammar", param,
-           format("{}: {}", param, printable(what, 300)));
+        format("{}: {}", param, printable(what, 300)));
   }
 }
 
@@ -117,8 +118,8 @@ Program format_constraint(const OrderedJson& wanted, const std::string& path, co
   }
   if (type != "json_schema")
     refuse("invalid_value", fields.param("type"),
-           format("{} must be text, json_object or json_schema, got \"{}\"", fields.param("type"),
-                  printable(type)));
+        format("{} must be text, json_object or json_schema, got \"{}\"", fields.param("type"),
+            printable(type)));
   // The responses endpoint writes the members of json_schema beside the type.
   const OrderedJson* inner = fields.object("json_schema");
   if (!inner && !fields.has("schema")) fields.missing("json_schema");

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT
 // POST /v1/embeddings
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "model/model.h"
@@ -16,19 +18,6 @@ namespace cheetah {
 namespace {
 
 constexpr size_t kMaxInputs = 2048;
-
-std::string base64(std::string_view bytes) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const size_t count = std::min<size_t>(3, bytes.size() - i);
-    uint32_t group = 0;
-    for (size_t j = 0; j < 3; ++j)
-      group = group << 8 | (j < count ? static_cast<unsigned char>(bytes[i + j]) : 0u);
-    for (size_t j = 0; j < 4; ++j) out += j <= count ? kDigits[group >> (18 - 6 * j) & 63] : '=';
-  }
-  return out;
-}
 
 std::string float_bytes(const std::vector<float>& values) {
   static_assert(std::endian::native == std::endian::little, "clients read little-endian floats");
@@ -59,13 +48,13 @@ class EmbeddingWriter : public ResponseWriter {
     for (size_t i = 0; i < embeddings_.size(); ++i) {
       out += format("{}{{\"object\":\"embedding\",\"index\":{},\"embedding\":", i > 0 ? "," : "", i);
       if (as_base64_)
-        out += json_string(base64(float_bytes(embeddings_[i])));
+        out += json_string(base64_of(float_bytes(embeddings_[i])));
       else
         append_floats(out, embeddings_[i]);
       out += '}';
     }
     return out + format("],\"model\":{},\"usage\":{{\"prompt_tokens\":{},\"total_tokens\":{}}}}}",
-                        json_string(model_), prompt_tokens_, prompt_tokens_);
+                     json_string(model_), prompt_tokens_, prompt_tokens_);
   }
 
   std::string fail(const ApiError& error) override { return error_body(error, ApiStyle::kOpenAi); }
@@ -98,15 +87,15 @@ bool read_base64(Fields& fields) {
   const std::string encoding = fields.string("encoding_format", 64).value_or("float");
   if (encoding != "float" && encoding != "base64")
     refuse("invalid_value", "encoding_format",
-           format("encoding_format must be float or base64, got \"{}\"", printable(encoding)));
+        format("encoding_format must be float or base64, got \"{}\"", printable(encoding)));
   return encoding == "base64";
 }
 
 Pooling read_pooling(Fields& fields) {
   const std::string pooling = fields.string("pooling", 64).value_or("mean");
   if (pooling != "mean" && pooling != "last")
-    refuse("invalid_value", "pooling",
-           format("pooling must be mean or last, got \"{}\"", printable(pooling)));
+    refuse(
+        "invalid_value", "pooling", format("pooling must be mean or last, got \"{}\"", printable(pooling)));
   return pooling == "mean" ? Pooling::kMean : Pooling::kLast;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One call of the API, between bytes and the engine: a body becomes requests and a writer; the engine's
 // events become bytes of the answer. No sockets, no threads, no clock of its own.
@@ -9,12 +10,13 @@
 #include <vector>
 
 #include "engine/request.h"
+#include "model/generation_defaults.h"
 #include "serve/api/api_error.h"
 
 namespace cheetah {
 
 class Model;
-class GrammarCache;  // serve/api/grammar_cache.h
+class GrammarCache;  // engine/grammar/grammar_cache.h
 
 // What every call reads. Lives as long as the server; any thread may use it.
 struct ApiServices {
@@ -25,8 +27,20 @@ struct ApiServices {
   int64_t max_sequences = 0;         // n and best_of beyond this are refused
   std::string system_fingerprint;    // changes when the weights or the build do
   GrammarCache& grammars;
-  bool strict_fields = false;  // unknown fields are errors, not warnings
+  bool strict_fields = false;        // unknown fields are errors, not warnings
+  GenerationDefaults defaults = {};  // for what a request leaves open
+  int64_t created = 0;               // when the model's files were written, in seconds since 1970
+
+  // Those that lists show; "*" among the aliases means any name and is not one.
+  std::vector<std::string> names() const {
+    std::vector<std::string> all = {model_name};
+    for (const std::string& alias : aliases)
+      if (alias != "*") all.push_back(alias);
+    return all;
+  }
 };
+
+inline constexpr std::string_view kEventStream = "text/event-stream; charset=utf-8";
 
 // What is particular to one call.
 struct CallFacts {
@@ -59,10 +73,12 @@ struct ApiCall {
   std::string body;                   // of calls the engine has no part in (tokenize, count_tokens)
   std::vector<std::string> warnings;  // for the log and a response header: fields ignored and the like
   bool wants_timings = false;
+  // Of a stream: its media type, and whether a comment may be sent while it is silent.
+  std::string_view stream_type = kEventStream;
 };
 
 // What the client of a request that ended with kError or kCancelled is told. Writers say it themselves in a
-// stream; whoever has sent nothing yet may answer with it, status and all.
+// stream; a writer that has sent nothing yet may answer with it, status and all.
 ApiError generation_error(const GenerationEvent& event);
 
 using ApiResult = std::variant<ApiCall, ApiError>;
@@ -75,8 +91,21 @@ ApiResult parse_embeddings(std::string_view body, const ApiServices&, const Call
 ApiResult parse_response(std::string_view body, const ApiServices&, const CallFacts&);  // /v1/responses
 ApiResult parse_message(std::string_view body, const ApiServices&, const CallFacts&);   // /v1/messages
 ApiResult parse_count_tokens(std::string_view body, const ApiServices&,
-                             const CallFacts&);  // /v1/messages/count_tokens
+    const CallFacts&);  // /v1/messages/count_tokens
 ApiResult parse_tokenize(std::string_view body, const ApiServices&, const CallFacts&);
 ApiResult parse_detokenize(std::string_view body, const ApiServices&, const CallFacts&);
+ApiResult parse_apply_template(std::string_view body, const ApiServices&, const CallFacts&);
+ApiResult parse_llama_completion(std::string_view body, const ApiServices&, const CallFacts&);
+ApiResult parse_llama_infill(std::string_view body, const ApiServices&, const CallFacts&);
+ApiResult parse_pooling(std::string_view body, const ApiServices&, const CallFacts&);
+ApiResult parse_score(std::string_view body, const ApiServices&, const CallFacts&);
+ApiResult parse_rerank(std::string_view body, const ApiServices&, const CallFacts&);
+ApiResult parse_ollama_chat(std::string_view body, const ApiServices&, const CallFacts&);
+ApiResult parse_ollama_generate(std::string_view body, const ApiServices&, const CallFacts&);
+ApiResult parse_ollama_embed(std::string_view body, const ApiServices&, const CallFacts&);
+ApiResult parse_ollama_embeddings(std::string_view body, const ApiServices&, const CallFacts&);
+ApiResult parse_ollama_show(std::string_view body, const ApiServices&, const CallFacts&);
+ApiResult parse_ollama_pull(std::string_view body, const ApiServices&, const CallFacts&);
+ApiResult parse_ollama_change(std::string_view body, const ApiServices&, const CallFacts&);  // always refused
 
 }  // namespace cheetah

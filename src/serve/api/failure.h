@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // How the parsers of this folder refuse a request: thrown where the fault is found, caught where the call
 // began.

@@ -1,29 +1,16 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/fields.h"
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/text.h"
 #include "serve/api/failure.h"
 
 namespace cheetah {
 namespace {
-
-int64_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<int64_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 0; i < a.size(); ++i) {
-    int64_t diagonal = row[0]++;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const int64_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
 
 // Of the names the one that a mistyped name may have meant; empty: none is near.
 std::string_view nearest(std::string_view typed, const std::vector<std::string_view>& names) {
@@ -56,7 +43,7 @@ int64_t integer_of(const OrderedJson& value, const std::string& param, int64_t l
   const std::optional<int64_t> number = whole_number(value);
   if (!number || *number < low || *number > high)
     refuse("invalid_value", param,
-           format("{} must be an integer in [{}, {}], got {}", param, low, high, shown(value)));
+        format("{} must be an integer in [{}, {}], got {}", param, low, high, shown(value)));
   return *number;
 }
 
@@ -64,7 +51,7 @@ int32_t token_id_of(const OrderedJson& value, const std::string& param, int64_t 
   const std::optional<int64_t> id = whole_number(value);
   if (!id || *id < 0 || *id >= vocab)
     refuse("invalid_token_id", param,
-           format("{}={} is not a token id: expected an integer in [0, {}]", param, shown(value), vocab - 1));
+        format("{}={} is not a token id: expected an integer in [0, {}]", param, shown(value), vocab - 1));
   return static_cast<int32_t>(*id);
 }
 
@@ -104,8 +91,8 @@ std::optional<double> Fields::number(std::string_view name, FieldRange range) {
   const bool high_enough = range.above_low ? number > range.low : number >= range.low;
   if (!high_enough || !(number <= range.high))  // a comparison with NaN is false
     refuse("invalid_value", param(name),
-           format("{} must be a finite number in {}{}, {}], got {}", param(name), range.above_low ? "(" : "[",
-                  range.low, range.high, shown(*value)));
+        format("{} must be a finite number in {}{}, {}], got {}", param(name), range.above_low ? "(" : "[",
+            range.low, range.high, shown(*value)));
   return number;
 }
 
@@ -123,7 +110,7 @@ std::optional<std::string> Fields::string(std::string_view name, size_t max_byte
   const auto& text = value->get_ref<const std::string&>();
   if (text.size() > max_bytes)
     refuse("invalid_value", param(name),
-           format("{} has {} bytes, more than the limit of {}", param(name), text.size(), max_bytes));
+        format("{} has {} bytes, more than the limit of {}", param(name), text.size(), max_bytes));
   if (const size_t at = text.find('\0'); at != std::string::npos)
     refuse("invalid_unicode", param(name), format("{} has a NUL character at byte {}", param(name), at));
   return text;
@@ -151,8 +138,17 @@ void Fields::ignore(std::initializer_list<std::string_view> names) {
   known_.insert(known_.end(), names.begin(), names.end());
 }
 
+void Fields::no_effect(std::string_view name, std::initializer_list<std::string_view> harmless) {
+  const OrderedJson* value = find(name);
+  if (!value) return;
+  const std::string text = dump_ordered(*value);
+  if (std::ranges::find(harmless, text) == harmless.end())
+    warnings_.push_back(format("{} has no effect here", param(name)));
+}
+
 void Fields::finish(bool strict, std::vector<std::string>& warnings) const {
   constexpr size_t kMaxWarnings = 8;
+  warnings.insert(warnings.end(), warnings_.begin(), warnings_.end());
   for (const auto& [name, value] : object_.items()) {
     if (std::ranges::find(known_, name) != known_.end()) continue;
     const std::string seen = printable(name, 40);

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Typed access to the fields of one object of a request. Remembers which names were asked for, so that at the
-// end it can tell which fields nobody knows.
+// end it can tell which fields are unknown.
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -35,19 +36,22 @@ class Fields {
   const OrderedJson* array(std::string_view name);
   std::string required_string(std::string_view name, size_t max_bytes = 4096);
 
-  // Known, and of no effect here.
+  // Known hints, which may be followed or not.
   void ignore(std::initializer_list<std::string_view> names);
+  // Known, and of no effect here: a warning, unless its value (as JSON) is one of those that ask for nothing.
+  void no_effect(std::string_view name, std::initializer_list<std::string_view> harmless = {});
   std::string param(std::string_view name) const;  // messages[2].content
   [[noreturn]] void missing(std::string_view name) const;
-  [[noreturn]] void wrong_type(std::string_view name, const OrderedJson& value,
-                               std::string_view expected) const;
-  // Names that nobody asked for: errors when strict, else one warning each.
+  [[noreturn]] void wrong_type(
+      std::string_view name, const OrderedJson& value, std::string_view expected) const;
+  // Unknown names: errors when strict, else one warning each. Also what no_effect() found.
   void finish(bool strict, std::vector<std::string>& warnings) const;
 
  private:
   const OrderedJson& object_;
   std::string path_;
   std::vector<std::string_view> known_;
+  std::vector<std::string> warnings_;
 };
 
 // The value as an integer in [low, high], whatever way it is written (1, 1.0); throws ApiFailure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/harmony_parser.h"
 
 #include <algorithm>
@@ -23,10 +24,10 @@ void HarmonyParser::push(std::string_view text, std::vector<OutputDelta>& out) {
   }
 }
 
-void HarmonyParser::finish(std::vector<OutputDelta>& out) {
+void HarmonyParser::finish(bool cut, std::vector<OutputDelta>& out) {
   while (advance(true, out)) {
   }
-  if (in_body_ && kind_ == Kind::kToolArguments && !wrote_) emit("{}", out);
+  if (!cut && in_body_ && kind_ == Kind::kToolArguments && !wrote_) emit("{}", out);
 }
 
 bool HarmonyParser::advance(bool last, std::vector<OutputDelta>& out) {

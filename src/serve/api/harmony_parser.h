@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <string>
 #include <string_view>
@@ -17,7 +18,8 @@ class HarmonyParser {
   static constexpr std::string_view kSign = "<|channel|>";
 
   void push(std::string_view text, std::vector<OutputDelta>& out);
-  void finish(std::vector<OutputDelta>& out);
+  // `cut`: the answer ended before the model ended it; a call that it cuts stays unfinished.
+  void finish(bool cut, std::vector<OutputDelta>& out);
   bool in_reasoning() const { return in_body_ && kind_ == OutputDelta::Kind::kReasoning; }
 
  private:

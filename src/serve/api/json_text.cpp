@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/json_text.h"
 
 #include <algorithm>

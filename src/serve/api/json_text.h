@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Pieces of JSON written straight into a string: what a stream sends for every token builds no tree.
 #include <cstdint>

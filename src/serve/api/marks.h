@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Looking for marks in text that is still growing.
 #include <algorithm>

@@ -1,12 +1,14 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/model_choice.h"
 
 #include <algorithm>
 #include <array>
 
+#include "base/error.h"
 #include "base/format.h"
+#include "engine/grammar/grammar_cache.h"
 #include "model/model.h"
 #include "serve/api/body.h"
-#include "serve/api/grammar_cache.h"
 #include "serve/api/request_fields.h"
 
 namespace cheetah {
@@ -28,15 +30,18 @@ bool same_vocabulary(const ApiServices& a, const ApiServices& b) {
 }
 
 bool holds_numbers(const OrderedJson& value) {
-  return value.is_array() && std::ranges::any_of(value, [](const OrderedJson& item) {
-           return item.is_number() || item.is_array();
-         });
+  return value.is_array() && std::ranges::any_of(value,
+                                 [](const OrderedJson& item) { return item.is_number() || item.is_array(); });
+}
+
+bool answers_to_any(const ApiServices& services) {
+  return std::ranges::find(services.aliases, "*") != services.aliases.end() || services.model_name == "*";
 }
 
 // Ids go in or come out.
 bool names_tokens(const OrderedJson& body) {
-  constexpr std::array<std::string_view, 4> kFields = {"logit_bias", "allowed_token_ids", "stop_token_ids",
-                                                       "return_token_ids"};
+  constexpr std::array<std::string_view, 4> kFields = {
+      "logit_bias", "allowed_token_ids", "stop_token_ids", "return_token_ids"};
   const auto given = [&](std::string_view name) {
     const auto field = body.find(name);
     return field != body.end() && !field->is_null() && *field != false && !field->empty();
@@ -48,22 +53,26 @@ bool names_tokens(const OrderedJson& body) {
 }  // namespace
 
 ChosenCall parse_for_model(ApiParser parser, std::string_view body,
-                           const std::vector<const ApiServices*>& models, const CallFacts& facts) {
-  ChosenCall first{parser(body, *models.front(), facts), models.front()};
-  if (models.size() == 1 || !is_unknown_model(first.result)) return first;
-  std::string names = format("\"{}\"", models.front()->model_name);
-  for (size_t i = 1; i < models.size(); ++i) {
-    ChosenCall call{parser(body, *models[i], facts), models[i]};
-    if (!is_unknown_model(call.result)) return call;
-    names += format(", \"{}\"", models[i]->model_name);
-  }
-  ApiError& error = std::get<ApiError>(first.result);
+    const std::vector<const ApiServices*>& models, const CallFacts& facts) {
+  if (models.size() == 1) return {parser(body, *models.front(), facts), models.front()};
+  std::string names;
+  std::optional<ChosenCall> first;
+  for (const bool any_name : {false, true})  // a model that answers to any name comes last
+    for (const ApiServices* services : models) {
+      if (answers_to_any(*services) != any_name) continue;
+      ChosenCall call{parser(body, *services, facts), services};
+      if (!is_unknown_model(call.result)) return call;
+      if (services == models.front()) first = std::move(call);
+      names += format("{}\"{}\"", names.empty() ? "" : ", ", services->model_name);
+    }
+  CHEETAH_ASSERT(first, "a model that answers to any name refuses none");
+  ApiError& error = std::get<ApiError>(first->result);
   error.message = format("the model of this request does not exist here; this server has {}", names);
-  return first;
+  return std::move(*first);
 }
 
 ApiResult parse_for_other_model(ApiParser parser, std::string_view body, const ApiServices& named,
-                                const ApiServices& other, const CallFacts& facts) {
+    const ApiServices& other, const CallFacts& facts) {
   OrderedJson json;
   const ApiResult readable = guarded([&] {
     json = parse_body(body);

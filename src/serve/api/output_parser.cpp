@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/output_parser.h"
 
 #include "serve/api/marks.h"
@@ -27,11 +28,11 @@ void OutputParser::push(std::string_view text, std::vector<OutputDelta>& out) {
   }
 }
 
-void OutputParser::finish(std::vector<OutputDelta>& out) {
-  if (harmony_) return harmony_->finish(out);
+void OutputParser::finish(bool cut, std::vector<OutputDelta>& out) {
+  if (harmony_) return harmony_->finish(cut, out);
   while (advance(true, out)) {
   }
-  if (calls_) calls_->finish(out);
+  if (calls_) calls_->finish(cut, out);
 }
 
 // Moves on as far as the held text decides; false when it decides nothing more.

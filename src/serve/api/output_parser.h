@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The text of an answer taken apart while it grows: what was thought, what is said, which tools are called.
 #include <memory>
@@ -27,7 +28,8 @@ class OutputParser {
  public:
   explicit OutputParser(OutputShape shape);
   void push(std::string_view text, std::vector<OutputDelta>& out);
-  void finish(std::vector<OutputDelta>& out);
+  // `cut`: by a limit, not by the model. A call it cuts keeps the arguments it has, which are not whole JSON.
+  void finish(bool cut, std::vector<OutputDelta>& out);
 
   bool in_reasoning() const {
     return harmony_ ? harmony_->in_reasoning()

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/prompts.h"
 
 #include "base/format.h"
@@ -35,13 +36,13 @@ class PromptReader {
   void read_many(const OrderedJson& list, const std::string& name) {
     if (list.size() > rules_.max_prompts)
       refuse("invalid_value", name,
-             format("{} has {} items, more than the limit of {}", name, list.size(), rules_.max_prompts));
+          format("{} has {} items, more than the limit of {}", name, list.size(), rules_.max_prompts));
     for (size_t i = 0; i < list.size(); ++i) {
       const std::string param = format("{}[{}]", name, i);
       if (list[i].type() != list.front().type() || (!list[i].is_string() && !list[i].is_array()))
         refuse("invalid_type", param,
-               format("{} must be of the same kind as the items before it, text or token ids, got {}", param,
-                      shown(list[i])));
+            format("{} must be of the same kind as the items before it, text or token ids, got {}", param,
+                shown(list[i])));
       if (list[i].is_string())
         add_text(list[i], param);
       else
@@ -54,7 +55,7 @@ class PromptReader {
     const Tokenizer& tokenizer = tokenizer_of(services_);
     check_text_length(services_, text, param);
     add({param, tokenizer.encode(text, {.add_special = add_special_, .parse_special = rules_.parse_special}),
-         text});
+        text});
   }
 
   void add_ids(const OrderedJson& values, const std::string& param) {
@@ -74,7 +75,7 @@ class PromptReader {
       prompt.ids.push_back(services_.model.traits().bos_id);
     if (prompt.ids.empty())
       refuse("empty_prompt", prompt.param,
-             format("{} has no tokens and the model has no token to begin with", prompt.param));
+          format("{} has no tokens and the model has no token to begin with", prompt.param));
     if (std::ssize(prompt.ids) > services_.max_context)
       context_exceeded(services_, prompt.param, format("{} tokens", prompt.ids.size()));
     prompts_.push_back(std::move(prompt));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Texts for the model in the four forms clients send: a text, texts, token ids, lists of token ids.
 #include <string>

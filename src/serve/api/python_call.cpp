@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/python_call.h"
 
 #include <cctype>

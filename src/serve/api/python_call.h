@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ class PythonCall {
   State state_ = State::kName;
   std::string name_, key_, value_;
   bool key_ended_ = false;      // white space follows it
-  bool took_argument_ = false;  // whoever asks for key() and value() has had its chance
+  bool took_argument_ = false;  // the caller has read key() and value()
   bool done_ = false;
   int nest_ = 0;    // brackets open within the value
   char quote_ = 0;  // of the string that is open

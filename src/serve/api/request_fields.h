@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The fields that every generating endpoint reads the same way.
 #include <functional>
@@ -19,8 +20,8 @@ ApiResult guarded(const std::function<ApiCall()>& parse);
 void check_model(Fields& fields, const ApiServices& services, bool optional = false);
 
 // temperature … seed, stop, logit_bias, priority, cache_salt and the like.
-void read_sampling(Fields& fields, const ApiServices& services, const CallFacts& facts,
-                   GenerationRequest& request);
+void read_sampling(
+    Fields& fields, const ApiServices& services, const CallFacts& facts, GenerationRequest& request);
 void read_stop(Fields& fields, std::string_view name, GenerationRequest& request);
 // stream and stream_options.
 struct StreamOptions {
@@ -33,12 +34,11 @@ StreamOptions read_stream(Fields& fields);
 // Sets max_tokens (nullopt: all that fits) and checks the prompt against the context. `warnings` tells when
 // the answer was shortened to fit.
 void fit_to_context(const ApiServices& services, std::optional<int64_t> max_tokens,
-                    GenerationRequest& request, const std::string& prompt_param,
-                    std::vector<std::string>& warnings);
+    GenerationRequest& request, const std::string& prompt_param, std::vector<std::string>& warnings);
 // Refuses a text that has more tokens than the context whatever they are, before anyone counts them.
 void check_text_length(const ApiServices& services, std::string_view text, const std::string& param);
-[[noreturn]] void context_exceeded(const ApiServices& services, const std::string& param,
-                                   const std::string& seen);
+[[noreturn]] void context_exceeded(
+    const ApiServices& services, const std::string& param, const std::string& seen);
 
 // The model's tokenizer; refuses with no_tokenizer when there is none.
 const Tokenizer& tokenizer_of(const ApiServices& services);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // POST /v1/responses
 #include <set>
 
@@ -24,10 +25,10 @@ class InputReader {
     }
     if (!input.is_array() || input.empty())
       refuse("invalid_type", "input",
-             format("input must be a string or a non-empty array, got {}", shown(input)));
+          format("input must be a string or a non-empty array, got {}", shown(input)));
     if (input.size() > kMaxItems)
       refuse("too_many_messages", "input",
-             format("input has {} items, more than the limit of {}", input.size(), kMaxItems));
+          format("input has {} items, more than the limit of {}", input.size(), kMaxItems));
     for (size_t i = 0; i < input.size(); ++i) add(input[i], format("input[{}]", i));
     if (messages_.empty()) refuse("invalid_value", "input", "input has no message");
     return std::move(messages_);
@@ -42,16 +43,16 @@ class InputReader {
     if (type == "function_call_output") return add_output(fields);
     if (type == "reasoning" || type == "item_reference") return;  // thoughts are not shown to the model again
     refuse("invalid_value", fields.param("type"),
-           format("{} must be message, function_call, function_call_output or reasoning, got \"{}\"",
-                  fields.param("type"), printable(type)));
+        format("{} must be message, function_call, function_call_output or reasoning, got \"{}\"",
+            fields.param("type"), printable(type)));
   }
 
   void add_message(Fields& fields) {
     const std::string role = fields.required_string("role", 64);
     if (role != "user" && role != "assistant" && role != "system" && role != "developer")
       refuse("invalid_value", fields.param("role"),
-             format("{} must be one of user, assistant, system, developer, got \"{}\"", fields.param("role"),
-                    printable(role)));
+          format("{} must be one of user, assistant, system, developer, got \"{}\"", fields.param("role"),
+              printable(role)));
     const OrderedJson* content = fields.find("content");
     if (!content) fields.missing("content");
     messages_.push_back({{"role", role}, {"content", content_text(*content, fields.param("content"))}});
@@ -60,7 +61,7 @@ class InputReader {
   void add_call(Fields& fields) {
     const std::string id = fields.required_string("call_id", 256);
     const OrderedJson function = {{"name", fields.required_string("name", 256)},
-                                  {"arguments", fields.string("arguments", SIZE_MAX).value_or("{}")}};
+        {"arguments", fields.string("arguments", SIZE_MAX).value_or("{}")}};
     ids_.insert(id);
     if (messages_.empty() || messages_.back()["role"] != "assistant")
       messages_.push_back({{"role", "assistant"}, {"content", ""}});
@@ -71,8 +72,8 @@ class InputReader {
     const std::string id = fields.required_string("call_id", 256);
     if (!ids_.contains(id))
       refuse("invalid_value", fields.param("call_id"),
-             format("{} must be the call_id of an earlier function_call, got \"{}\"", fields.param("call_id"),
-                    printable(id)));
+          format("{} must be the call_id of an earlier function_call, got \"{}\"", fields.param("call_id"),
+              printable(id)));
     const OrderedJson* output = fields.find("output");
     if (!output) fields.missing("output");
     messages_.push_back(
@@ -87,13 +88,13 @@ void refuse_unsupported(Fields& fields) {
   for (const std::string_view name : {"previous_response_id", "conversation", "prompt"})
     if (fields.has(name))
       refuse("unsupported_parameter", fields.param(name),
-             format("{} is not supported: this server keeps no conversations; send them as input", name));
+          format("{} is not supported: this server keeps no conversations; send them as input", name));
   if (fields.boolean("background").value_or(false))
     refuse("unsupported_parameter", "background", "background is not supported");
 }
 
-std::shared_ptr<const GrammarProgram> read_text_format(Fields& fields, const ApiServices& services,
-                                                       ResponseEcho& echo) {
+std::shared_ptr<const GrammarProgram> read_text_format(
+    Fields& fields, const ApiServices& services, ResponseEcho& echo) {
   const OrderedJson* text = fields.object("text");
   if (!text) return nullptr;
   Fields inner(*text, "text");
@@ -114,7 +115,7 @@ void read_reasoning(Fields& fields, ChatPlan& plan, ResponseEcho& echo) {
 }
 
 ChatPlan read_plan(Fields& fields, const ApiServices& services, const CallFacts& facts, ResponseEcho& echo,
-                   std::vector<std::string>& warnings) {
+    std::vector<std::string>& warnings) {
   ChatPlan plan;
   plan.messages_param = "input";
   check_model(fields, services);
@@ -140,8 +141,13 @@ ChatPlan read_plan(Fields& fields, const ApiServices& services, const CallFacts&
   if (const OrderedJson* choice = fields.find("tool_choice")) echo.tool_choice = *choice;
   if (const OrderedJson* tools = fields.find("tools")) echo.tools = *tools;
   if (const OrderedJson* metadata = fields.object("metadata")) echo.metadata = *metadata;
-  fields.ignore({"store", "include", "truncation", "service_tier", "prompt_cache_key", "safety_identifier",
-                 "max_tool_calls", "prompt_cache_retention", "client_metadata", "context_management"});
+  fields.no_effect("store", {"false"});
+  fields.no_effect("include", {"[]"});
+  fields.no_effect("truncation", {R"("disabled")"});
+  fields.no_effect("service_tier", {R"("auto")", R"("default")"});
+  for (const std::string_view name : {"max_tool_calls", "prompt_cache_retention", "context_management"})
+    fields.no_effect(name);
+  fields.ignore({"prompt_cache_key", "safety_identifier", "client_metadata"});
   return plan;
 }
 

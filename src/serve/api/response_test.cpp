@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/api_fixture.h"
 
 namespace cheetah {
@@ -39,10 +40,9 @@ TEST(ResponseTest, StreamsTheOfficialEventsInOrder) {
   ApiCall call = accepted(parse_response, body(R"("stream":true)"));
   const std::vector<Json> frames = answer_with(call, text_events({"Hel", "lo"})).frames();
   EXPECT_EQ(types(frames),
-            (std::vector<std::string>{
-                "response.created", "response.in_progress", "response.output_item.added",
-                "response.content_part.added", "response.output_text.delta", "response.output_text.done",
-                "response.content_part.done", "response.output_item.done", "response.completed"}));
+      (std::vector<std::string>{"response.created", "response.in_progress", "response.output_item.added",
+          "response.content_part.added", "response.output_text.delta", "response.output_text.done",
+          "response.content_part.done", "response.output_item.done", "response.completed"}));
   for (size_t i = 0; i < frames.size(); ++i) EXPECT_EQ(frames[i]["sequence_number"], i);
   EXPECT_EQ(frames[0]["response"]["status"], "in_progress");
   EXPECT_EQ(frames[6]["text"], "Hello");
@@ -69,7 +69,7 @@ TEST(ResponseTest, AnIdOfTheClientsCannotBreakTheFrames) {
   for (const ApiParser parser : {parse_response, parse_chat_completion, parse_message}) {
     ApiResult result = parser(R"({"model":"cub","max_tokens":5,"input":"Hi","stream":true,
         "messages":[{"role":"user","content":"Hi"}]})",
-                              small_services(), facts);
+        small_services(), facts);
     ApiCall& call = std::get<ApiCall>(result);
     EXPECT_GE(answer_with(call, text_events({"x"})).frames().size(), 4u);
   }
@@ -84,10 +84,9 @@ TEST(ResponseTest, StreamsTheCallsItAnswersWhole) {
   EXPECT_EQ(Json::parse(whole["output"][0]["arguments"].get<std::string>()), (Json{{"n", 1}}));
   const std::vector<Json> frames = run(parse_response, body(more + R"(,"stream":true)")).frames();
   EXPECT_EQ(types(frames),
-            (std::vector<std::string>{"response.created", "response.in_progress",
-                                      "response.output_item.added", "response.function_call_arguments.delta",
-                                      "response.function_call_arguments.done", "response.output_item.done",
-                                      "response.completed"}));
+      (std::vector<std::string>{"response.created", "response.in_progress", "response.output_item.added",
+          "response.function_call_arguments.delta", "response.function_call_arguments.done",
+          "response.output_item.done", "response.completed"}));
   std::string arguments;
   for (const Json& frame : frames)
     if (frame["type"] == "response.function_call_arguments.delta") arguments += frame["delta"];
@@ -141,9 +140,9 @@ TEST(ResponseTest, RefusesWhatItCannotDo) {
   expect(body("", R"([{"role":"user"}])"), "missing_parameter", "input[0].content");
   expect(body("", R"([{"type":"poem"}])"), "invalid_value", "input[0].type");
   expect(body("", R"([{"type":"function_call_output","call_id":"x","output":""}])"), "invalid_value",
-         "input[0].call_id");
+      "input[0].call_id");
   expect(body("", R"([{"role":"user","content":[{"type":"input_image"}]}])"), "unsupported_content_part",
-         "input[0].content[0]");
+      "input[0].content[0]");
   expect(body(R"("previous_response_id":"r")"), "unsupported_parameter", "previous_response_id");
   expect(body(R"("background":true)"), "unsupported_parameter", "background");
   expect(body(R"("n":2)"), "unsupported_parameter", "n");

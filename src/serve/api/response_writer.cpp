@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/response_writer.h"
 
 #include <utility>
@@ -19,15 +20,13 @@ struct Item {
 
   OrderedJson part() const {
     if (kind == Kind::kReasoning) return {{"type", "reasoning_text"}, {"text", text}};
-    return {{"type", "output_text"},
-            {"annotations", OrderedJson::array()},
-            {"logprobs", logprobs},
-            {"text", text}};
+    return {{"type", "output_text"}, {"annotations", OrderedJson::array()}, {"logprobs", logprobs},
+        {"text", text}};
   }
   OrderedJson json(std::string_view status, bool with_text) const {
     if (kind == Kind::kToolCall)
-      return {{"id", id},     {"type", "function_call"},           {"status", status}, {"call_id", call_id},
-              {"name", name}, {"arguments", with_text ? text : ""}};
+      return {{"id", id}, {"type", "function_call"}, {"status", status}, {"call_id", call_id}, {"name", name},
+          {"arguments", with_text ? text : ""}};
     const OrderedJson content = with_text ? OrderedJson::array({part()}) : OrderedJson::array();
     if (kind == Kind::kReasoning)
       return {{"id", id}, {"type", "reasoning"}, {"summary", OrderedJson::array()}, {"content", content}};
@@ -159,7 +158,7 @@ class ResponsesWriter : public ResponseWriter {
     open_ = true;
     if (!style_.stream.stream) return;
     out += event("response.output_item.added",
-                 {{"output_index", items_.size() - 1}, {"item", items_.back().json("in_progress", false)}});
+        {{"output_index", items_.size() - 1}, {"item", items_.back().json("in_progress", false)}});
     if (kind == Kind::kToolCall) return;
     OrderedJson fields = place(true);
     fields["part"] = items_.back().part();
@@ -178,21 +177,21 @@ class ResponsesWriter : public ResponseWriter {
       fields["text"] = item.text;
       if (item.kind == Kind::kContent) fields["logprobs"] = item.logprobs;
       out += event(item.kind == Kind::kContent ? "response.output_text.done" : "response.reasoning_text.done",
-                   std::move(fields));
+          std::move(fields));
       OrderedJson part = place(true);
       part["part"] = item.part();
       out += event("response.content_part.done", std::move(part));
     }
     out += event("response.output_item.done",
-                 {{"output_index", items_.size() - 1}, {"item", item.json(status(), true)}});
+        {{"output_index", items_.size() - 1}, {"item", item.json(status(), true)}});
   }
 
   OrderedJson usage() const {
     return {{"input_tokens", usage_.prompt_tokens()},
-            {"input_tokens_details", {{"cached_tokens", usage_.cached_tokens()}}},
-            {"output_tokens", usage_.completion_tokens()},
-            {"output_tokens_details", {{"reasoning_tokens", usage_.reasoning_tokens()}}},
-            {"total_tokens", usage_.prompt_tokens() + usage_.completion_tokens()}};
+        {"input_tokens_details", {{"cached_tokens", usage_.cached_tokens()}}},
+        {"output_tokens", usage_.completion_tokens()},
+        {"output_tokens_details", {{"reasoning_tokens", usage_.reasoning_tokens()}}},
+        {"total_tokens", usage_.prompt_tokens() + usage_.completion_tokens()}};
   }
 
   OrderedJson response(std::string_view status) const {
@@ -203,31 +202,16 @@ class ResponsesWriter : public ResponseWriter {
       for (const Item& item : items_) output.push_back(item.json(status, true));
     OrderedJson incomplete = nullptr;
     if (status == "incomplete") incomplete = {{"reason", "max_output_tokens"}};
-    return {{"id", style_.id},
-            {"object", "response"},
-            {"created_at", style_.created},
-            {"status", status},
-            {"background", false},
-            {"error", nullptr},
-            {"incomplete_details", incomplete},
-            {"instructions", or_null(echo_.instructions)},
-            {"max_output_tokens", or_null(echo_.max_output_tokens)},
-            {"model", style_.model},
-            {"output", output},
-            {"parallel_tool_calls", parallel_},
-            {"previous_response_id", nullptr},
-            {"reasoning", {{"effort", or_null(echo_.reasoning_effort)}, {"summary", nullptr}}},
-            {"service_tier", "default"},
-            {"store", false},
-            {"temperature", shortest(sampling_.temperature)},
-            {"text", {{"format", echo_.text_format}}},
-            {"tool_choice", echo_.tool_choice},
-            {"tools", echo_.tools},
-            {"top_p", shortest(sampling_.top_p)},
-            {"truncation", "disabled"},
-            {"usage", done ? usage() : OrderedJson(nullptr)},
-            {"user", nullptr},
-            {"metadata", echo_.metadata}};
+    return {{"id", style_.id}, {"object", "response"}, {"created_at", style_.created}, {"status", status},
+        {"background", false}, {"error", nullptr}, {"incomplete_details", incomplete},
+        {"instructions", or_null(echo_.instructions)},
+        {"max_output_tokens", or_null(echo_.max_output_tokens)}, {"model", style_.model}, {"output", output},
+        {"parallel_tool_calls", parallel_}, {"previous_response_id", nullptr},
+        {"reasoning", {{"effort", or_null(echo_.reasoning_effort)}, {"summary", nullptr}}},
+        {"service_tier", "default"}, {"store", false}, {"temperature", shortest(sampling_.temperature)},
+        {"text", {{"format", echo_.text_format}}}, {"tool_choice", echo_.tool_choice}, {"tools", echo_.tools},
+        {"top_p", shortest(sampling_.top_p)}, {"truncation", "disabled"},
+        {"usage", done ? usage() : OrderedJson(nullptr)}, {"user", nullptr}, {"metadata", echo_.metadata}};
   }
 
   AnswerStyle style_;

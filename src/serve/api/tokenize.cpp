@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT
 // POST /tokenize and /detokenize, with the names that llama.cpp's and vLLM's clients use.
 #include "base/format.h"
+#include "engine/grammar/grammar_cache.h"
 #include "model/model.h"
 #include "model/tokenizer/tokenizer.h"
 #include "serve/api/answer.h"
-#include "serve/api/chat_input.h"
+#include "serve/api/chat_plan.h"
 #include "serve/api/failure.h"
-#include "serve/api/grammar_cache.h"
 #include "serve/api/json_text.h"
 
 namespace cheetah {
@@ -17,30 +18,32 @@ std::vector<int32_t> tokens_of(Fields& fields, const ApiServices& services, cons
   const bool old_name = fields.boolean("add_special").value_or(false);
   const bool parse_special = fields.boolean("parse_special").value_or(true);
   if (const OrderedJson* messages = fields.find("messages")) {
-    ChatInput input;
-    input.messages = read_messages(*messages, "messages");
-    if (const OrderedJson* tools = fields.array("tools")) input.tools = *tools;
-    input.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
-    return render_chat(input, services, facts).ids;
+    ChatPlan plan;
+    plan.input.messages = read_messages(*messages, "messages");
+    plan.tools = read_tools(fields);
+    plan.tool_choice = read_tool_choice(fields, plan.tools.get());
+    plan.input.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
+    place_tools(plan, services);
+    return render_chat(plan.input, services, facts).ids;
   }
   for (const std::string_view name : {"prompt", "content"})
     if (const OrderedJson* text = fields.find(name)) {
       if (!text->is_string()) fields.wrong_type(name, *text, "a string");
       const bool add_special = name == "prompt" ? new_name : old_name;
-      return tokenizer.encode(text->get_ref<const std::string&>(),
-                              {.add_special = add_special, .parse_special = parse_special});
+      return tokenizer.encode(
+          text->get_ref<const std::string&>(), {.add_special = add_special, .parse_special = parse_special});
     }
   fields.missing("prompt");
 }
 
-std::string tokens_body(const std::vector<int32_t>& ids, bool strings, bool pieces,
-                        const ApiServices& services) {
+std::string tokens_body(
+    const std::vector<int32_t>& ids, bool strings, bool pieces, const ApiServices& services) {
   const ModelTables& tables = services.grammars.tables();
   std::string out = "{\"tokens\":";
   if (pieces) {
     for (size_t i = 0; i < ids.size(); ++i)
       out += format("{}{{\"id\":{},\"piece\":{}}}", i == 0 ? '[' : ',', ids[i],
-                    json_string(tables.token_bytes(ids[i])));
+          json_string(tables.token_bytes(ids[i])));
     out += ids.empty() ? "[]" : "]";
   } else {
     append_ids(out, ids);

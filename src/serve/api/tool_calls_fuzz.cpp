@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The first byte picks the dialect, the second how the rest is cut: both ways of cutting must read the same.
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,7 @@ std::string read(const OutputShape& shape, std::string_view text, size_t piece) 
   OutputParser parser(shape);
   std::vector<OutputDelta> deltas;
   for (size_t at = 0; at < text.size(); at += piece) parser.push(text.substr(at, piece), deltas);
-  parser.finish(deltas);
+  parser.finish(false, deltas);
   std::string content, calls;  // content may come before or after a call
   for (const OutputDelta& delta : deltas) {
     if (delta.kind == OutputDelta::Kind::kContent)
@@ -45,6 +46,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const std::string_view text(reinterpret_cast<const char*>(data + 2), size - 2);
   CHEETAH_ASSERT(read(shape, text, text.size() + 1) == read(shape, text, 1u + (data[1] >> 1) % 16),
-                 "a cut changes nothing");
+      "a cut changes nothing");
   return 0;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // How a model writes tool calls. Each way is a row of data; which one a model uses is read off its template.
 #include <optional>
@@ -43,7 +44,7 @@ struct ToolUse {
 };
 
 // The form of `min` to `max` calls in a dialect of shape kJson. `free_text`: words may stand around them.
-ToolCallFormat call_format(const ToolDialect& dialect, const std::vector<ToolUse>& tools, int64_t min,
-                           int64_t max, bool free_text);
+ToolCallFormat call_format(
+    const ToolDialect& dialect, const std::vector<ToolUse>& tools, int64_t min, int64_t max, bool free_text);
 
 }  // namespace cheetah

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/tool_parser.h"
 
 #include <algorithm>
@@ -53,10 +54,11 @@ void ToolParser::push(std::string_view text, std::vector<OutputDelta>& out) {
   }
 }
 
-void ToolParser::finish(std::vector<OutputDelta>& out) {
+void ToolParser::finish(bool cut, std::vector<OutputDelta>& out) {
+  if (cut && certain_) return;
   while (advance(true, out)) {
   }
-  if (certain_) return end_call(out);  // cut short
+  if (certain_) return end_call(out);  // the model left its end away
   if (state_ == State::kText || state_ == State::kClose) return;
   give_up();
   while (advance(true, out)) {
@@ -230,8 +232,8 @@ bool ToolParser::in_call(std::vector<OutputDelta>& out) {
       status = Status::kMore;
     } else if (status == Status::kArgument) {
       arguments(format("{}{}: {}", wrote_arguments_ ? ", " : "{", json_string(python_.key()),
-                       json_of_python(python_.value())),
-                out);
+                    json_of_python(python_.value())),
+          out);
       status = python_.done() ? Status::kDone : Status::kMore;
     }
   }
@@ -325,8 +327,8 @@ bool ToolParser::in_parameter(std::vector<OutputDelta>& out) {
   text = without_newlines(text);
   const bool is_json = !tools_->is_text(name_, key_) && Json::accept(text);
   arguments(format("{}{}: {}", wrote_arguments_ ? ", " : "{", json_string(key_),
-                   is_json ? std::string(text) : json_string(text)),
-            out);
+                is_json ? std::string(text) : json_string(text)),
+      out);
   held_.erase(0, end + dialect_->close_parameter.size());
   state_ = State::kParameters;
   return true;

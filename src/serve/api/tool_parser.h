@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>
 #include <string>
@@ -20,7 +21,8 @@ class ToolParser {
   ToolParser(const ToolDialect& dialect, std::shared_ptr<const ToolSet> tools, bool begins_in_name);
 
   void push(std::string_view text, std::vector<OutputDelta>& out);
-  void finish(std::vector<OutputDelta>& out);
+  // `cut`: the answer ended before the model ended it; a call that it cuts stays unfinished.
+  void finish(bool cut, std::vector<OutputDelta>& out);
 
  private:
   enum class State {

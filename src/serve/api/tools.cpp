@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/api/tools.h"
 
 #include <algorithm>
@@ -20,8 +21,8 @@ bool is_tool_name(std::string_view name) {
 
 ToolChoice named_choice(const std::string& name, const std::string& param, const ToolSet* tools) {
   if (!tools || !tools->find(name))
-    refuse("invalid_value", param,
-           format("{} names \"{}\", which is not among tools", param, printable(name)));
+    refuse(
+        "invalid_value", param, format("{} names \"{}\", which is not among tools", param, printable(name)));
   return {.mode = ToolMode::kRequired, .named = name};
 }
 
@@ -41,7 +42,7 @@ ToolChoice choice_of(const OrderedJson& value, const ToolSet* tools) {
   if (mode == "auto") return {.mode = tools ? ToolMode::kAuto : ToolMode::kNone, .named = {}};
   if (mode != "required")
     refuse("invalid_value", "tool_choice",
-           format("tool_choice must be none, auto, required or name a function, got {}", shown(value)));
+        format("tool_choice must be none, auto, required or name a function, got {}", shown(value)));
   if (!tools) refuse("invalid_value", "tool_choice", "tool_choice requires a tool but tools is empty");
   return {.mode = ToolMode::kRequired, .named = {}};
 }
@@ -70,18 +71,16 @@ bool ToolSet::is_text(std::string_view tool, std::string_view argument) const {
 void add_tool(ToolSet& set, Fields& function, const OrderedJson* parameters, std::string_view schema_field) {
   const std::string name = function.required_string("name", SIZE_MAX);
   if (!is_tool_name(name))
-    refuse(
-        "invalid_value", function.param("name"),
+    refuse("invalid_value", function.param("name"),
         format("{} must match [a-zA-Z0-9_.-]{{1,64}}, got \"{}\"", function.param("name"), printable(name)));
   if (set.find(name))
     refuse("invalid_value", function.param("name"),
-           format("{} \"{}\" stands twice in tools", function.param("name"), name));
+        format("{} \"{}\" stands twice in tools", function.param("name"), name));
   OrderedJson definition = {{"name", name}};
   if (const auto description = function.string("description", 64 << 10))
     definition["description"] = *description;
   if (parameters && !parameters->is_object())
-    refuse(
-        "invalid_type", function.param(schema_field),
+    refuse("invalid_type", function.param(schema_field),
         format("{} must be a JSON schema object, got {}", function.param(schema_field), shown(*parameters)));
   if (parameters) definition["parameters"] = *parameters;
   const bool strict = function.boolean("strict").value_or(false);
@@ -96,7 +95,7 @@ const OrderedJson* tool_list(Fields& fields) {
   if (!list || list->empty()) return nullptr;
   if (list->size() > kMaxTools)
     refuse("invalid_value", "tools",
-           format("tools has {} items, more than the limit of {}", list->size(), kMaxTools));
+        format("tools has {} items, more than the limit of {}", list->size(), kMaxTools));
   return list;
 }
 
@@ -109,7 +108,7 @@ std::shared_ptr<const ToolSet> read_tools(Fields& fields) {
     const std::string type = tool.required_string("type", 64);
     if (type != "function")
       refuse("invalid_value", tool.param("type"),
-             format("{} must be function, got \"{}\"", tool.param("type"), printable(type)));
+          format("{} must be function, got \"{}\"", tool.param("type"), printable(type)));
     const OrderedJson* inner = tool.object("function");
     if (!inner) tool.missing("function");
     Fields function(*inner, tool.param("function"));

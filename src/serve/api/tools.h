@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The tools a client offers and how it wants them used.
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Beast's parser as a second opinion: what ours takes, Beast must take too, with the same meaning.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -1,9 +1,7 @@
+// SPDX-License-Identifier: MIT
 #include "serve/http/byte_stream.h"
 
 #include <boost/asio/ssl.hpp>
-
-#include "base/error.h"
-#include "base/format.h"
 
 namespace cheetah {
 namespace {
@@ -70,22 +68,6 @@ std::unique_ptr<ByteStream> make_plain_stream(ByteStream::Socket socket) {
 
 std::unique_ptr<ByteStream> make_tls_stream(ByteStream::Socket socket, ssl::context& context) {
   return std::make_unique<TlsStream>(std::move(socket), context);
-}
-
-std::shared_ptr<ssl::context> make_tls_context(const std::string& cert_file, const std::string& key_file) {
-  auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
-  context->set_options(ssl::context::default_workarounds | ssl::context::no_sslv2 | ssl::context::no_sslv3 |
-                       ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1);
-  ByteStream::ErrorCode error;
-  context->use_certificate_chain_file(cert_file, error);
-  if (error)
-    throw Error(format("{}: cannot be used as a TLS certificate ({}): expected a PEM chain", cert_file,
-                       error.message()));
-  context->use_private_key_file(key_file, ssl::context::pem, error);
-  if (error)
-    throw Error(format("{}: cannot be used as the private key of {} ({}): expected PEM", key_file, cert_file,
-                       error.message()));
-  return context;
 }
 
 }  // namespace cheetah

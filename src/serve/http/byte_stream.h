@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A connected socket, plain or under TLS. All calls and all handlers on the thread of its io_context.
 #include <boost/asio/ip/tcp.hpp>
@@ -33,9 +34,5 @@ class ByteStream {
 
 std::unique_ptr<ByteStream> make_plain_stream(ByteStream::Socket socket);
 std::unique_ptr<ByteStream> make_tls_stream(ByteStream::Socket socket, boost::asio::ssl::context& context);
-
-// Throws Error naming the file that cannot be used.
-std::shared_ptr<boost::asio::ssl::context> make_tls_context(const std::string& cert_file,
-                                                            const std::string& key_file);
 
 }  // namespace cheetah

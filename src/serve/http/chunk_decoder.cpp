@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/format.h"
 #include "serve/http/request_parser.h"
 
@@ -82,13 +83,13 @@ std::optional<HttpError> ChunkDecoder::start_chunk() {
 std::optional<HttpError> ChunkDecoder::end_trailer() {
   trailer_bytes_ += std::ssize(line_);
   if (trailer_bytes_ > limits_->header_bytes)
-    return HttpError{431, "headers_too_large",
-                     format("the trailers are larger than {} bytes", limits_->header_bytes)};
+    return HttpError{
+        431, "headers_too_large", format("the trailers are larger than {} bytes", limits_->header_bytes)};
   if (line_.empty()) {
     state_ = State::kDone;
   } else if (const size_t colon = line_.find(':');
              colon == std::string::npos || !is_token(std::string_view(line_).substr(0, colon))) {
-    return bad_chunk("a trailer is no header");
+    return bad_chunk("a trailer is not a header");
   }
   return std::nullopt;
 }
@@ -96,8 +97,7 @@ std::optional<HttpError> ChunkDecoder::end_trailer() {
 std::optional<HttpError> ChunkDecoder::take_data(std::string_view& data, std::string& body) {
   const size_t count = std::min(data.size(), static_cast<size_t>(left_));
   if (std::ssize(body) + left_ > limits_->body_bytes)
-    return HttpError{
-        413, "body_too_large",
+    return HttpError{413, "body_too_large",
         format("the body is larger than {} bytes, the most this server takes", limits_->body_bytes)};
   body += data.substr(0, count);
   data.remove_prefix(count);

@@ -1,15 +1,15 @@
+// SPDX-License-Identifier: MIT
 #include "serve/http/connection.h"
 
 #include <boost/asio/error.hpp>
 
 #include "base/format.h"
+#include "base/time.h"
 
 namespace cheetah {
 namespace {
 
 ServeTime now() { return std::chrono::steady_clock::now(); }
-
-double seconds(ServeTime from, ServeTime to) { return std::chrono::duration<double>(to - from).count(); }
 
 // What a client may call a request in our logs.
 bool is_request_id(std::string_view text) {
@@ -41,10 +41,10 @@ void Connection::read() {
   if (phase_ == Phase::kRunning && std::ssize(input_) >= setting_.limits.pipelined_bytes) return;
   reading_ = true;
   stream_->read_some(read_buffer_.data(), read_buffer_.size(),
-                     [self = shared_from_this()](const ByteStream::ErrorCode& error, size_t count) {
-                       self->reading_ = false;
-                       self->on_read(error, count);
-                     });
+      [self = shared_from_this()](const ByteStream::ErrorCode& error, size_t count) {
+        self->reading_ = false;
+        self->on_read(error, count);
+      });
 }
 
 void Connection::on_read(const ByteStream::ErrorCode& error, size_t count) {
@@ -95,9 +95,15 @@ bool Connection::parse() {
   const size_t consumed = input_.size() - data.size();
   record_.bytes_in += static_cast<int64_t>(consumed);
   input_.erase(0, consumed);
-  if (parser_.error()) return refuse(*parser_.error()), false;
+  if (parser_.error()) {
+    refuse(*parser_.error());
+    return false;
+  }
   if (parser_.head_ready() && !on_head()) return false;
-  if (parser_.done()) return dispatch(), false;
+  if (parser_.done()) {
+    dispatch();
+    return false;
+  }
   return !input_.empty();
 }
 
@@ -106,8 +112,10 @@ bool Connection::on_head() {
   HttpRequest request = parser_.request();
   name_request(request);
   const std::string* expect = request.find("expect");
-  if (expect && !same_ignoring_case(*expect, "100-continue"))
-    return refuse({417, "expectation_failed", "the only expectation understood is 100-continue"}), false;
+  if (expect && !same_ignoring_case(*expect, "100-continue")) {
+    refuse({417, "expectation_failed", "the only expectation understood is 100-continue"});
+    return false;
+  }
   if (auto answer = setting_.handler.check_head(request)) {
     open_exchange(request, request.keep_alive);
     answer_at_once(std::move(*answer), request.keep_alive && !request.has_body);
@@ -133,12 +141,13 @@ void Connection::name_request(HttpRequest& request) {
 
 void Connection::open_exchange(const HttpRequest& request, bool keep_alive) {
   phase_ = Phase::kRunning;
+  setting_.answers.add();
   record_.id = request.id;
   record_.method = request.method;
   record_.target = request.target;
   record_.address = request.address;
   exchange_ = std::make_shared<Exchange>(this, setting_.thread, keep_alive && !winding_down_,
-                                         request.minor_version == 1, request.method == "HEAD");
+      request.minor_version == 1, request.method == "HEAD");
 }
 
 void Connection::dispatch() {
@@ -222,9 +231,8 @@ void Connection::flush() {
   last_progress_ = now();
   write_pending_ = true;
   stream_->write_some(writing_.data(), writing_.size(),
-                      [self = shared_from_this()](const ByteStream::ErrorCode& error, size_t count) {
-                        self->on_written(error, count);
-                      });
+      [self = shared_from_this()](
+          const ByteStream::ErrorCode& error, size_t count) { self->on_written(error, count); });
 }
 
 void Connection::on_written(const ByteStream::ErrorCode& error, size_t count) {
@@ -234,9 +242,8 @@ void Connection::on_written(const ByteStream::ErrorCode& error, size_t count) {
   written_ += count;
   if (written_ < writing_.size()) {
     stream_->write_some(writing_.data() + written_, writing_.size() - written_,
-                        [self = shared_from_this()](const ByteStream::ErrorCode& failure, size_t more) {
-                          self->on_written(failure, more);
-                        });
+        [self = shared_from_this()](
+            const ByteStream::ErrorCode& failure, size_t more) { self->on_written(failure, more); });
     return;
   }
   write_pending_ = false;
@@ -259,6 +266,7 @@ void Connection::watch_backlog() {
 void Connection::end_exchange() {
   record(false);
   const auto exchange = std::move(exchange_);
+  setting_.answers.remove();
   exchange->detach();
   if (close_after_ || winding_down_) return linger();
   backlogged_ = false;
@@ -301,6 +309,7 @@ void Connection::close() {
     exchange_ = exchange;
     record(true);
     exchange_.reset();
+    setting_.answers.remove();
     exchange->detach();
     if (listener) listener->on_gone();
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One client: reads requests one after another, has each answered, writes what is said. Lives on one network
 // thread. While a request runs the socket is read on, so that a client's leaving is noticed at once.
@@ -6,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/open_count.h"
 #include "serve/http/byte_stream.h"
 #include "serve/http/exchange.h"
 #include "serve/http/request_parser.h"
@@ -20,6 +22,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const HttpLimits& limits;
     std::string address;                         // of the peer
     std::function<void(Connection&)> on_closed;  // the last thing it does
+    OpenCount& answers;                          // on their way, of all connections
   };
   Connection(std::unique_ptr<ByteStream> stream, Setting setting);
 
@@ -28,7 +31,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Finishes what runs and takes no further request.
   void wind_down();
   void close();
-  bool busy() const { return exchange_ != nullptr; }
 
  private:
   friend class Exchange;
@@ -68,7 +70,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool read_ended_ = false;
   bool winding_down_ = false;
 
-  std::shared_ptr<Exchange> exchange_;  // shared with whoever answers
+  std::shared_ptr<Exchange> exchange_;  // shared with the code that answers
   ExchangeRecord record_;
   ServeTime request_start_;
   bool close_after_ = false;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/http/exchange.h"
 
 #include "base/format.h"

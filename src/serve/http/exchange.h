@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One request and its response on a connection, as the code that answers sees it. Everything here happens on
 // the connection's network thread.
@@ -79,7 +80,7 @@ class HttpHandler {
   // After the head, before the body: an answer that needs no body (a refusal), or nullopt to read on.
   virtual std::optional<HttpResponse> check_head(HttpRequest& request) = 0;
   virtual void handle(HttpRequest&& request, std::shared_ptr<Exchange> exchange) = 0;
-  // The response to bytes that are no request, or come too slowly.
+  // The response to bytes that are not a request, or come too slowly.
   virtual HttpResponse refuse(const HttpRequest& request, const HttpError& error) = 0;
   virtual std::string new_request_id() = 0;
   virtual void on_finished(const ExchangeRecord& record) = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Requests on the wire and what they must meet, for the parser alone and for a whole server.
 #include <string>
@@ -32,7 +33,7 @@ inline std::vector<FramingCase> good_cases() {
       good("leading zeros", post + "Content-Length: 005\r\n\r\nhello", "hello"),
       good("chunks", post + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", "abcde"),
       good("upper case", post + "TRANSFER-ENCODING: Chunked\r\n\r\nA\r\n0123456789\r\n0\r\n\r\n",
-           "0123456789"),
+          "0123456789"),
       good("chunk extension", post + "Transfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n0;x\r\n\r\n", "abc"),
       good("trailers", post + "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX-Sum: 1\r\n\r\n", "x"),
       good("no chunks", post + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", ""),
@@ -43,15 +44,15 @@ inline std::vector<FramingCase> good_cases() {
       good("tabs around a value", "GET /echo HTTP/1.1\r\nHost:\t localhost \t\r\n\r\n", ""),
       good("an empty value", post + "X-Empty:\r\nContent-Length: 1\r\n\r\nz", "z"),
       good("bytes above 127 in a value", "GET /echo HTTP/1.1\r\nHost: localhost\r\nX-Name: \xC3\xA9\r\n\r\n",
-           ""),
+          ""),
       good("a query", "GET /echo?a=b&c HTTP/1.1\r\nHost: localhost\r\n\r\n", ""),
       good("a port in the host", "GET /echo HTTP/1.1\r\nHost: localhost:8000\r\n\r\n", ""),
       good("a hundred headers",
-           "GET /echo HTTP/1.1\r\nHost: localhost\r\n" + repeated("X-A: b\r\n", 99) + "\r\n", ""),
+          "GET /echo HTTP/1.1\r\nHost: localhost\r\n" + repeated("X-A: b\r\n", 99) + "\r\n", ""),
       good("an upgrade is ignored",
-           "GET /echo HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", ""),
+          "GET /echo HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", ""),
       good("a websocket is not spoken", "GET /echo HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\r\n",
-           ""),
+          ""),
   };
 }
 
@@ -61,7 +62,7 @@ inline std::vector<FramingCase> bad_line_cases() {
       {"version 2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "http_version_not_supported"},
       {"version 1.2", "GET / HTTP/1.2\r\nHost: localhost\r\n\r\n", 505, "http_version_not_supported"},
       {"a carriage return in the method", "G\rT / HTTP/1.1\r\nHost: localhost\r\n\r\n", 400,
-       "bad_request_line"},
+          "bad_request_line"},
       {"no version", "GET /\r\n\r\n", 400, "bad_request_line"},
       {"lower case version", "GET / http/1.1\r\n\r\n", 400, "bad_request_line"},
       {"long version", "GET / HTTP/1.10\r\n\r\n", 400, "bad_request_line"},
@@ -72,7 +73,7 @@ inline std::vector<FramingCase> bad_line_cases() {
       {"a bare line feed", "GET / HTTP/1.1\nHost: localhost\n\n", 400, "bad_request_line"},
       {"a long line", "GET /" + std::string(1 << 20, 'a') + " HTTP/1.1\r\n\r\n", 414, "uri_too_long"},
       {"just too long", "GET /" + std::string((8 << 10) - 13, 'a') + " HTTP/1.1\r\nHost: l\r\n\r\n", 414,
-       "uri_too_long"},
+          "uri_too_long"},
       {"two spaces", "GET  / HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "bad_request_line"},
       {"a space in the path", "GET /a b HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "bad_request_line"},
       {"a tab for a space", "GET\t/\tHTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "bad_request_line"},
@@ -96,7 +97,7 @@ inline std::vector<FramingCase> bad_header_cases() {
       {"a path for a host", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400, "bad_host"},
       {"101 headers", get + repeated("X-A: b\r\n", 100) + "\r\n", 431, "headers_too_large"},
       {"65 KiB of headers", get + "X-A: " + std::string(65 << 10, 'a') + "\r\n\r\n", 431,
-       "headers_too_large"},
+          "headers_too_large"},
       {"65 KiB without an end", get + "X-A: " + std::string(66 << 10, 'a'), 431, "headers_too_large"},
       {"a header with a bare line feed", get + "X-A: b\nX-C: d\r\n\r\n", 400, "bad_header"},
       {"a folded header", get + "X-A: b\r\n c\r\n\r\n", 400, "bad_header"},
@@ -117,32 +118,31 @@ inline std::vector<FramingCase> bad_length_cases() {
   const std::string post = "POST /echo HTTP/1.1\r\nHost: localhost\r\n";
   std::vector<FramingCase> cases = {
       {"both lengths", post + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400,
-       "ambiguous_framing"},
+          "ambiguous_framing"},
       {"both, the other way", post + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\nhello", 400,
-       "ambiguous_framing"},
+          "ambiguous_framing"},
       {"two lengths", post + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!", 400,
-       "bad_content_length"},
+          "bad_content_length"},
       {"the same length twice", post + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", 400,
-       "bad_content_length"},
+          "bad_content_length"},
       {"a body over the limit", post + "Content-Length: 99999999\r\n\r\n", 413, "body_too_large"},
       {"chunked twice", post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", 501,
-       "unsupported_transfer_encoding"},
+          "unsupported_transfer_encoding"},
       {"chunked under 1.0", "POST /echo HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400,
-       "unsupported_transfer_encoding"},
+          "unsupported_transfer_encoding"},
       {"chunked with a vertical tab",
-       post + "Transfer-Encoding: \x0b"
-              "chunked\r\n\r\n",
-       400, "unsupported_transfer_encoding"},
+          post + "Transfer-Encoding: \x0b"
+                 "chunked\r\n\r\n",
+          400, "unsupported_transfer_encoding"},
   };
   for (const char* length : {"-1", "+5", "0x10", "1e3", "18446744073709551616", "5 5", "5, 6", "", "five",
-                             "5;", "9223372036854775808"})
+           "5;", "9223372036854775808"})
     cases.push_back({std::string("length ") + length, post + "Content-Length: " + length + "\r\n\r\nhello",
-                     400, "bad_content_length"});
+        400, "bad_content_length"});
   for (const char* coding :
-       {"gzip", "chunked, gzip", "gzip, chunked", "xchunked", "chunkedx", "identity", ""})
+      {"gzip", "chunked, gzip", "gzip, chunked", "xchunked", "chunkedx", "identity", ""})
     cases.push_back({std::string("coding ") + coding,
-                     post + "Transfer-Encoding: " + coding + "\r\n\r\n0\r\n\r\n", 501,
-                     "unsupported_transfer_encoding"});
+        post + "Transfer-Encoding: " + coding + "\r\n\r\n0\r\n\r\n", 501, "unsupported_transfer_encoding"});
   return cases;
 }
 
@@ -158,7 +158,7 @@ inline std::vector<FramingCase> bad_chunk_cases() {
       {"an empty size", chunked + "\r\nhello\r\n", 400, "bad_chunk"},
       {"an extension without a size", chunked + ";x\r\n\r\n", 400, "bad_chunk"},
       {"a mebibyte of extension", chunked + "5;" + std::string(1 << 20, 'x') + "\r\nhello\r\n0\r\n\r\n", 400,
-       "bad_chunk"},
+          "bad_chunk"},
       {"no line end after a chunk", chunked + "5\r\nhelloX", 400, "bad_chunk"},
       {"a chunk longer than its size", chunked + "3\r\nhello\r\n0\r\n\r\n", 400, "bad_chunk"},
       {"a bare line feed after a size", chunked + "5\nhello\r\n0\r\n\r\n", 400, "bad_chunk"},
@@ -173,7 +173,7 @@ inline std::vector<FramingCase> bad_chunk_cases() {
 inline std::vector<FramingCase> framing_cases() {
   std::vector<FramingCase> all;
   for (const auto& group :
-       {good_cases(), bad_line_cases(), bad_header_cases(), bad_length_cases(), bad_chunk_cases()})
+      {good_cases(), bad_line_cases(), bad_header_cases(), bad_length_cases(), bad_chunk_cases()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

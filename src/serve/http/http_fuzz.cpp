@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Bytes of a connection, in pieces: the parser must read them the same way however they are cut, keep to its
 // limits, and never take more than there is.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/http/http_server.h"
 
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "net/tls_context.h"
 #include "serve/http/connection.h"
 
 namespace cheetah {
@@ -36,7 +38,7 @@ int64_t raise_descriptor_limit() {
 // Ticks come often enough for the shortest limit to be kept to about a quarter.
 std::chrono::milliseconds tick_interval(const HttpLimits& limits) {
   const auto shortest = std::min({limits.header_time, limits.request_time, limits.idle_time,
-                                  limits.write_stall, limits.linger_time, limits.body_grace});
+      limits.write_stall, limits.linger_time, limits.body_grace});
   return std::clamp(shortest / 4, std::chrono::milliseconds(10), std::chrono::milliseconds(250));
 }
 
@@ -47,7 +49,7 @@ tcp::endpoint resolve(const ListenConfig& config, asio::io_context& context) {
       resolver.resolve(config.host, std::to_string(config.port), tcp::resolver::passive, error);
   if (error || found.empty())
     throw Error(
-        format("--host {}: is no address of this machine ({})", printable(config.host), error.message()));
+        format("--host {}: is not an address of this machine ({})", printable(config.host), error.message()));
   return found.begin()->endpoint();
 }
 
@@ -63,7 +65,7 @@ struct ThreadConnections {
 };
 
 struct HttpServer::State {
-  State(const ListenConfig& listen, HttpHandler& answers) : config(listen), handler(answers) {
+  State(const ListenConfig& listen, HttpHandler& calls) : config(listen), handler(calls) {
     for (int i = 0; i < std::max(1, config.threads); ++i) {
       threads.push_back(std::make_unique<NetworkThread>());
       connections.push_back(std::make_unique<ThreadConnections>(*threads.back()));
@@ -71,7 +73,7 @@ struct HttpServer::State {
     const int64_t descriptors = raise_descriptor_limit();
     config.limits.connections =
         std::clamp<int64_t>(config.limits.connections, 1, std::max<int64_t>(1, descriptors - 64));
-    if (!config.tls_cert.empty()) tls = make_tls_context(config.tls_cert, config.tls_key);
+    if (!config.tls_cert.empty()) tls = server_tls_context(config.tls_cert, config.tls_key);
     acceptor = std::make_unique<tcp::acceptor>(threads[0]->context());
     retry = std::make_unique<asio::steady_timer>(threads[0]->context());
     listen_at(resolve(config, threads[0]->context()));
@@ -87,7 +89,7 @@ struct HttpServer::State {
       throw Error(
           format("port {} is in use on {}: another server runs there; stop it or choose another with --port "
                  "(0 picks a free one)",
-                 config.port, config.host));
+              config.port, config.host));
     if (error == asio::error::access_denied)
       throw Error(
           format("port {} needs rights this user lacks: choose one above 1023 with --port", config.port));
@@ -99,14 +101,13 @@ struct HttpServer::State {
 
   void accept() {
     const size_t turn = next_thread++ % threads.size();
-    acceptor->async_accept(threads[turn]->context(),
-                           [this, turn](const ErrorCode& error, tcp::socket socket) {
-                             if (error == asio::error::operation_aborted) return;
-                             if (error)
-                               return accept_later();  // out of descriptors: those in use will come back
-                             take(std::move(socket), turn);
-                             accept();
-                           });
+    acceptor->async_accept(
+        threads[turn]->context(), [this, turn](const ErrorCode& error, tcp::socket socket) {
+          if (error == asio::error::operation_aborted) return;
+          if (error) return accept_later();  // out of descriptors: those in use will come back
+          take(std::move(socket), turn);
+          accept();
+        });
   }
 
   void accept_later() {
@@ -142,8 +143,8 @@ struct HttpServer::State {
       mine.open.erase(connection.shared_from_this());
       threads[0]->run([this, address] { forget(address); });
     };
-    auto connection = std::make_shared<Connection>(
-        std::move(stream), Connection::Setting{mine.thread, handler, config.limits, address, on_closed});
+    auto connection = std::make_shared<Connection>(std::move(stream),
+        Connection::Setting{mine.thread, handler, config.limits, address, on_closed, answers});
     mine.open.insert(connection);
     connection->start();
     if (std::exchange(mine.ticking, true)) return;
@@ -160,7 +161,7 @@ struct HttpServer::State {
     if (found != per_address.end() && --found->second == 0) per_address.erase(found);
   }
 
-  // Does something with every connection on its thread and waits until it is done.
+  // Runs `action` for each connection on its own thread; blocks until all have run.
   void with_all(const std::function<void(Connection&)>& action) {
     for (const auto& mine : connections) {
       std::promise<void> done;
@@ -175,6 +176,7 @@ struct HttpServer::State {
 
   ListenConfig config;
   HttpHandler& handler;
+  OpenCount answers;  // outlives the threads that count it
   std::vector<std::unique_ptr<NetworkThread>> threads;
   std::vector<std::unique_ptr<ThreadConnections>> connections;
   std::shared_ptr<asio::ssl::context> tls;
@@ -226,11 +228,7 @@ std::vector<NetworkThread*> HttpServer::threads() {
 
 int64_t HttpServer::num_connections() const { return state_->num_open; }
 
-int64_t HttpServer::num_busy() {
-  int64_t count = 0;
-  state_->with_all([&](Connection& each) { count += each.busy(); });
-  return count;
-}
+void HttpServer::wait_for_answers(SteadyTime until) { state_->answers.wait_for_none(until); }
 
 bool is_loopback_host(const std::string& host) {
   if (host == "localhost") return true;

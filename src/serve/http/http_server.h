@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Listens, and spreads connections over network threads.
 #include <cstdint>
@@ -5,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/time.h"
 #include "serve/http/exchange.h"
 #include "serve/http/limits.h"
 
@@ -30,8 +32,8 @@ class HttpServer {
   void wind_down();
   void stop();  // closes everything; no handler runs afterwards
   std::vector<NetworkThread*> threads();
-  int64_t num_connections() const;  // from any thread
-  int64_t num_busy();               // connections with an answer on its way; asks every thread
+  int64_t num_connections() const;          // from any thread
+  void wait_for_answers(SteadyTime until);  // sleeps until no answer is on its way, or the time is up
 
  private:
   struct State;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/http/http_server.h"
 
 #include <gtest/gtest.h>
@@ -191,17 +192,17 @@ TEST(HttpServer, ContinuesOnlyWhenTheHeadIsTaken) {
                 .ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: "
                      "99999999\r\n\r\n")
                 .status,
-            413);
+      413);
   TestClient other(f.server.port());
   EXPECT_EQ(other.ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nExpect: magic\r\nContent-Length: 2\r\n\r\n")
                 .status,
-            417);
+      417);
   TestClient refused(f.server.port());
   EXPECT_EQ(refused
                 .ask("POST /refused HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: "
                      "2\r\n\r\n")
                 .status,
-            404);
+      404);
 }
 
 TEST(HttpServer, KeepsTheConnectionAfterARefusalWithoutABody) {
@@ -217,8 +218,8 @@ TEST(HttpServer, EchoesGoodRequestIdsAndReplacesOthers) {
   const std::string refused = "GET /refused HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: ";
   EXPECT_EQ(client.ask(refused + "abc-1\r\n\r\n").header("x-request-id"), "abc-1");
   EXPECT_EQ(client.ask(refused + "a b\r\n\r\n").header("x-request-id").substr(0, 3), "id-");
-  EXPECT_EQ(client.ask(refused + std::string(200, 'a') + "\r\n\r\n").header("x-request-id").substr(0, 3),
-            "id-");
+  EXPECT_EQ(
+      client.ask(refused + std::string(200, 'a') + "\r\n\r\n").header("x-request-id").substr(0, 3), "id-");
 }
 
 TEST(HttpServer, TellsAClientTooSlowWithItsHeadersOrBody) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What one connection may cost. Every number is a default a person can change.
 #include <chrono>

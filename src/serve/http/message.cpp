@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: MIT
 #include "serve/http/message.h"
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/format.h"
 
 namespace cheetah {
@@ -40,17 +42,15 @@ constexpr Status kStatuses[] = {
     {505, "HTTP Version Not Supported"},
 };
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
-  c = lower(c);
+  c = ascii_lower(c);
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 bool is_token_char(char c) {
   constexpr std::string_view kOthers = "!#$%&'*+-.^_`|~";
-  const char l = lower(c);
+  const char l = ascii_lower(c);
   return (l >= 'a' && l <= 'z') || (c >= '0' && c <= '9') || kOthers.find(c) != std::string_view::npos;
 }
 
@@ -78,8 +78,8 @@ std::string_view status_text(int status) {
 }
 
 bool same_ignoring_case(std::string_view a, std::string_view b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return lower(x) == lower(y); });
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
+                                     [](char x, char y) { return ascii_lower(x) == ascii_lower(y); });
 }
 
 std::string_view trim_blanks(std::string_view text) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Requests and responses of HTTP/1.1 as plain values.
 #include <cstdint>

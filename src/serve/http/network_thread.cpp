@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/http/network_thread.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One thread with its own event loop. A connection lives on one of them, so nothing about it needs a lock.
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/http/request_parser.h"
 
 #include <algorithm>
@@ -12,8 +13,8 @@ namespace {
 constexpr int kMaxEmptyLines = 2;  // some clients end a body with one CR LF too many
 
 bool is_field_value(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](unsigned char c) { return c == '\t' || (c >= ' ' && c != 127); });
+  return std::all_of(
+      text.begin(), text.end(), [](unsigned char c) { return c == '\t' || (c >= ' ' && c != 127); });
 }
 
 bool is_visible(std::string_view text) {
@@ -111,9 +112,9 @@ void RequestParser::take_line(std::string_view& data) {
     if (first) check_start(line_);
     if (error_) return;
     return first ? fail(414, "uri_too_long",
-                        format("the request line is longer than {} bytes", limits_.request_line_bytes))
+                       format("the request line is longer than {} bytes", limits_.request_line_bytes))
                  : fail(431, "headers_too_large",
-                        format("the headers are larger than {} bytes", limits_.header_bytes));
+                       format("the headers are larger than {} bytes", limits_.header_bytes));
   }
   line_ += data.substr(0, count);
   data.remove_prefix(count);
@@ -137,7 +138,7 @@ void RequestParser::check_start(std::string_view line) {
   const std::string_view known = method.substr(0, method.find_first_of("\r\n"));
   if (!is_token(known) || known.size() > 32)
     fail(400, "bad_request_line",
-         "the request line does not begin with a method; is this another protocol (HTTPS on a plain port)?");
+        "the request line does not begin with a method; is this another protocol (HTTPS on a plain port)?");
 }
 
 void RequestParser::parse_request_line(std::string_view line) {
@@ -151,7 +152,7 @@ void RequestParser::parse_request_line(std::string_view line) {
     return fail(400, "bad_request_line", "expected a method, a target and a version");
   request_.method = line.substr(0, first);
   request_.target = line.substr(first + 1, last - first - 1);
-  if (!is_token(request_.method)) return fail(400, "bad_request_line", "the method is no word");
+  if (!is_token(request_.method)) return fail(400, "bad_request_line", "the method is not a word");
   parse_version(line.substr(last + 1));
   if (error_) return;
   if (!is_visible(request_.target))
@@ -219,8 +220,8 @@ void RequestParser::read_framing() {
     request_.has_body = *request_.content_length > 0;
     if (*request_.content_length > limits_.body_bytes)
       return fail(413, "body_too_large",
-                  format("the body has {} bytes; this server takes at most {}", *request_.content_length,
-                         limits_.body_bytes));
+          format("the body has {} bytes; this server takes at most {}", *request_.content_length,
+              limits_.body_bytes));
   }
   if (codings == 0) return;
   if (codings > 1 || !same_ignoring_case(*request_.find("transfer-encoding"), "chunked"))

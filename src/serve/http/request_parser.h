@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Bytes of a connection into requests. Stricter than RFC 9112 allows: what two programs could read in two
 // ways (both lengths, folded lines, bare line feeds, signs and spaces in numbers) is refused, not guessed.
@@ -15,7 +16,7 @@ namespace cheetah {
 class ChunkDecoder {
  public:
   explicit ChunkDecoder(const HttpLimits& limits) : limits_(&limits) {}
-  // Consumes what it can, appends to `body`; the error when the bytes are no chunks.
+  // Consumes what it can, appends to `body`; the error when the bytes are not chunks.
   std::optional<HttpError> consume(std::string_view& data, std::string& body);
   bool done() const { return state_ == State::kDone; }
 

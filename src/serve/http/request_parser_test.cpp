@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "serve/http/request_parser.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A client that writes exactly the bytes a test wants and waits for answers with a deadline.
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/simulation/scenarios.h"
 
 namespace cheetah::cluster::throughput {
@@ -59,20 +60,19 @@ Scenario without_classes(Scenario flooded) {
 std::vector<ShiftShape> shift_shapes() {
   const auto prompts = [](double from_s, double to_s, double share = 1) {  // long ones, with short answers
     return Stream{.from_s = from_s,
-                  .to_s = to_s,
-                  .requests_per_s = 40 * share,
-                  .prompt_tokens = 4096,
-                  .output_tokens = 64};
+        .to_s = to_s,
+        .requests_per_s = 40 * share,
+        .prompt_tokens = 4096,
+        .output_tokens = 64};
   };
   const auto answers = [](double from_s, double to_s, double share = 1) {
     return Stream{.from_s = from_s,
-                  .to_s = to_s,
-                  .requests_per_s = 35 * share,
-                  .prompt_tokens = 256,
-                  .output_tokens = 1024};
+        .to_s = to_s,
+        .requests_per_s = 35 * share,
+        .prompt_tokens = 256,
+        .output_tokens = 1024};
   };
-  std::vector<ShiftShape> shapes = {
-      {"prompts_then_answers", 360, {prompts(0, 180), answers(180, 360)}},
+  std::vector<ShiftShape> shapes = {{"prompts_then_answers", 360, {prompts(0, 180), answers(180, 360)}},
       {"answers_then_prompts", 360, {answers(0, 180), prompts(180, 360)}},
       {"there_and_back", 540, {prompts(0, 180), answers(180, 360), prompts(360, 540)}},
       {"short_visit", 420, {prompts(0, 180), answers(180, 240), prompts(240, 420)}},
@@ -89,11 +89,11 @@ std::vector<ShiftShape> shift_shapes() {
 
 Scenario traffic_shift(const ShiftShape& shape, int num_prefill, bool flip_roles) {
   Scenario s{.name = shape.name,
-             .num_prefill = num_prefill,
-             .num_decode = kShiftWorkers - num_prefill,
-             .flip_roles = flip_roles,
-             .end_s = shape.end_s,
-             .policy = disaggregated()};
+      .num_prefill = num_prefill,
+      .num_decode = kShiftWorkers - num_prefill,
+      .flip_roles = flip_roles,
+      .end_s = shape.end_s,
+      .policy = disaggregated()};
   s.policy.qos.classes = {{.name = "default", .ttft_slo_ms = 2000, .tpot_slo_ms = 30}};
   s.policy.qos.queue_places = 0.5;
   s.policy.roles.dwell_ms = 30'000;

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// The situations a cluster must stand, as scenarios of the throughput simulation. All numbers are simulated.
+// The situations a cluster must survive, as scenarios of the throughput simulation. All numbers are simulated.
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@ Scenario overload(double times, bool admission);
 // capacity.
 constexpr int kPremium = 0, kFree = 1;
 Scenario free_tier_flood(double flood);
-// Without classes: everybody is as urgent and nobody is refused.
+// Without classes: all requests are equally urgent and none is refused.
 Scenario without_classes(Scenario flooded);
 
 // How the mix of prompts and answers changes. The first shape, long prompts with short answers and then the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/simulation/sim_cluster.h"
 
 #include <algorithm>
@@ -28,8 +29,8 @@ SimCluster::SimCluster(const Scenario& scenario) : scenario_(scenario) {
   const int total = scenario.num_prefill + scenario.num_decode;
   for (int i = 0; i < total; ++i) {
     const Role role = i < scenario.num_prefill ? Role::kPrefill : Role::kDecode;
-    workers_.emplace_back(static_cast<WorkerId>(i + 1), role, scenario.max_sequences, scenario.chunk_tokens,
-                          scenario.steps);
+    workers_.emplace_back(
+        static_cast<WorkerId>(i + 1), role, scenario.max_sequences, scenario.chunk_tokens, scenario.steps);
     WorkerView view;
     view.descriptor.id = workers_.back().id;
     view.descriptor.max_sequences = scenario.max_sequences;
@@ -55,9 +56,9 @@ void SimCluster::draw_arrivals() {
       if (t >= stream.to_s) break;
       at(t * 1e3, What::kArrival, requests_.size());
       requests_.push_back({.class_index = stream.class_index,
-                           .arrived_ms = t * 1e3,
-                           .prompt = around(random, stream.prompt_tokens),
-                           .output = around(random, stream.output_tokens)});
+          .arrived_ms = t * 1e3,
+          .prompt = around(random, stream.prompt_tokens),
+          .output = around(random, stream.output_tokens)});
     }
   }
   open_ = static_cast<int64_t>(requests_.size());
@@ -119,9 +120,9 @@ void SimCluster::on_arrival(size_t index) {
   context_.add(static_cast<double>(request.prompt + request.output / 2), 0.02);
   const PolicyConfig& policy = scenario_.policy;
   const AdmissionRequest asked{.route = route_request(request),
-                               .tenant = class_of(request).name,
-                               .max_output = request.output,
-                               .class_index = request.class_index};
+      .tenant = class_of(request).name,
+      .max_output = request.output,
+      .class_index = request.class_index};
   request.admission = admit(view_, asked, policy.qos, policy.routing, now(), admission_);
   if (request.admission.verdict == Verdict::kReject) {
     ++report_.rejected;
@@ -139,11 +140,11 @@ void SimCluster::send(size_t index, const RouteDecision& decision) {
   Request& request = requests_[index];
   request.decode = index_of(*decision.decode);
   Work work{.request = index,
-            .priority = urgency_of(request.admission, class_of(request)),
-            .order = next_order_++,
-            .prompt = request.prompt,
-            .prompt_left = request.prompt,
-            .output_left = request.output};
+      .priority = urgency_of(request.admission, class_of(request)),
+      .order = next_order_++,
+      .prompt = request.prompt,
+      .prompt_left = request.prompt,
+      .output_left = request.output};
   WorkerView& target = view_.workers[request.decode];
   ++target.sent_choices;
   if (decision.prefill == PrefillMode::kLocal) {
@@ -201,11 +202,11 @@ void SimCluster::on_pages_there(size_t index) {
   const Request& request = requests_[index];
   --expected_[request.decode];
   workers_[request.decode].add_ready({.request = index,
-                                      .priority = urgency_of(request.admission, class_of(request)),
-                                      .order = next_order_++,
-                                      .prompt = request.prompt,
-                                      .output_left = request.output,
-                                      .context = request.prompt});
+      .priority = urgency_of(request.admission, class_of(request)),
+      .order = next_order_++,
+      .prompt = request.prompt,
+      .output_left = request.output,
+      .context = request.prompt});
   kick(request.decode);
 }
 
@@ -214,8 +215,8 @@ void SimCluster::on_finished(size_t index) {
   --open_;
   const QosClass& qos_class = class_of(request);
   Finished one{.class_index = request.class_index,
-               .arrived_s = request.arrived_ms / 1e3,
-               .ttft_ms = request.first_ms - request.arrived_ms};
+      .arrived_s = request.arrived_ms / 1e3,
+      .ttft_ms = request.first_ms - request.arrived_ms};
   if (request.output > 1)
     one.tpot_ms = (now_ms_ - request.first_ms) / static_cast<double>(request.output - 1);
   one.in_time = one.ttft_ms <= qos_class.ttft_slo_ms && one.tpot_ms <= qos_class.tpot_slo_ms;
@@ -236,8 +237,8 @@ void SimCluster::report_loads() {
     view.descriptor.state = workers_[i].state;
     view.sent_choices = view.sent_prefill_tokens = 0;
     if (view.load.decode_step_us > 0)
-      admission_.models[""].estimates.steps.add(static_cast<double>(view.load.running),
-                                                view.load.decode_step_us, 0.01);
+      admission_.models[""].estimates.steps.add(
+          static_cast<double>(view.load.running), view.load.decode_step_us, 0.01);
     settle(i);
   }
   at(now_ms_ + kReportMs, What::kReport, 0);
@@ -252,10 +253,10 @@ void SimCluster::plan_roles() {
   const int64_t batch = scenario_.max_sequences;
   const auto context = static_cast<int64_t>(context_.value_or(0));
   const TrafficMix mix{.input_tokens_per_s = input_rate_.value_or(0),
-                       .output_tokens_per_s = output_rate_.value_or(0),
-                       .prefill_tokens_per_s = 1e3 / scenario_.steps.prefill_token_ms,
-                       .decode_tokens_per_s = static_cast<double>(batch) * 1e3 /
-                                              scenario_.steps.decode_ms(batch, batch * context)};
+      .output_tokens_per_s = output_rate_.value_or(0),
+      .prefill_tokens_per_s = 1e3 / scenario_.steps.prefill_token_ms,
+      .decode_tokens_per_s =
+          static_cast<double>(batch) * 1e3 / scenario_.steps.decode_ms(batch, batch * context)};
   std::vector<FlipWorker> all;
   for (const SimWorker& w : workers_)
     all.push_back(
@@ -266,9 +267,9 @@ void SimCluster::plan_roles() {
   worker.state = WorkerState::kDraining;
   worker.next_role = decision.to;
   report_.flips.push_back({.time_s = now_ms_ / 1e3,
-                           .worker = worker.id,
-                           .to = decision.to,
-                           .since_last_s = std::chrono::duration<double>(now() - worker.role_since).count()});
+      .worker = worker.id,
+      .to = decision.to,
+      .since_last_s = std::chrono::duration<double>(now() - worker.role_since).count()});
   view_.workers[index_of(worker.id)].descriptor.state = WorkerState::kDraining;
   settle(index_of(worker.id));
 }

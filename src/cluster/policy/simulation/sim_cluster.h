@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // A cluster under traffic on a simulated clock: the policies decide as they do in a router, workers take the
 // time that the step model says. Nothing fails here; core/simulation is about that.

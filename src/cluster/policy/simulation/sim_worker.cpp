@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/simulation/sim_worker.h"
 
 #include <algorithm>
@@ -15,8 +16,8 @@ bool more_urgent(const Work& a, const Work& b) {
 
 }  // namespace
 
-SimWorker::SimWorker(WorkerId worker, Role first_role, int64_t max_sequences, int64_t chunk_tokens,
-                     const StepModel& steps)
+SimWorker::SimWorker(
+    WorkerId worker, Role first_role, int64_t max_sequences, int64_t chunk_tokens, const StepModel& steps)
     : id(worker),
       role(first_role),
       max_sequences_(max_sequences),
@@ -49,7 +50,7 @@ void SimWorker::admit_ready() {
   }
 }
 
-// As the engine's scheduler does: the step that gives somebody its first token is not slowed down by those
+// As the engine's scheduler does: the step that gives a request its first token is not slowed down by those
 // less urgent, unless they stood back the step before.
 int32_t SimWorker::choose_decoding() {
   int32_t floor = std::numeric_limits<int32_t>::min();
@@ -98,7 +99,7 @@ StepDone SimWorker::end_step() {
   }
   std::erase_if(running_, [](const Work& work) { return work.output_left == 0; });
   if (chunk_ == 0) return done;
-  // A more urgent prompt may have come meanwhile; the chunk belongs to whoever had it when the step began.
+  // A more urgent prompt may have come meanwhile; the chunk belongs to the prompt that had it when the step began.
   const auto owner = std::ranges::find(prompts_, chunk_of_, &Work::request);
   owner->prompt_left -= chunk_;
   if (owner->prompt_left > 0) return done;

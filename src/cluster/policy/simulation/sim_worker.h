@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One worker of the throughput simulation: continuous batching, prompts in chunks, the urgent first.
 #include <cstdint>

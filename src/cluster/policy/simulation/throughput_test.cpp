@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the policies achieve under traffic. The clock is simulated and the step times are those of a measured
 // engine: the numbers are the same on every machine.
 #include <gtest/gtest.h>

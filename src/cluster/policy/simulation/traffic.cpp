@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cluster/policy/simulation/traffic.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What is asked of a simulated cluster and what came of it.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Element by element; rows in runs of eight, which are read 16 bytes at a time where they lie so.
 // bytes  every operand once    bound  memory
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace cheetah::gpu {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kRun = 8;  // neighbouring numbers a thread
+constexpr int kRun = 8;  // neighbouring numbers per thread
 
 __device__ float sigmoid(float x) { return 1.f / (1.f + expf(-x)); }
 
@@ -108,6 +109,14 @@ __global__ __launch_bounds__(kThreads) void clamp_and_gate(const ClampedSwigluAr
 }
 
 template <class T>
+__global__ __launch_bounds__(kThreads) void clip_elements(T* x, float limit, int64_t count) {
+  ptx::launch_dependents();
+  ptx::wait_for_dependencies();
+  const int64_t i = element_index();
+  if (i < count) x[i] = narrow<T>(fminf(fmaxf(widen(x[i]), -limit), limit));
+}
+
+template <class T>
 __global__ __launch_bounds__(kThreads) void add_elements(const T* x, float scale, T* y, int64_t count) {
   ptx::launch_dependents();
   ptx::wait_for_dependencies();
@@ -127,8 +136,8 @@ __global__ __launch_bounds__(kThreads) void copy_elements(const CopyRowsArgs<X, 
   });
 }
 
-__global__ __launch_bounds__(kThreads) void scale_and_cap(float* logits, int64_t count, float scale,
-                                                          float cap) {
+__global__ __launch_bounds__(kThreads) void scale_and_cap(
+    float* logits, int64_t count, float scale, float cap) {
   ptx::launch_dependents();
   ptx::wait_for_dependencies();
   const int64_t i = element_index();
@@ -139,17 +148,17 @@ __global__ __launch_bounds__(kThreads) void scale_and_cap(float* logits, int64_t
 
 LaunchConfig per_element(const char* kernel, int64_t count) {
   return {.kernel = kernel,
-          .grid = {(count + kThreads - 1) / kThreads},
-          .block = {kThreads},
-          .overlaps_previous = true};
+      .grid = {(count + kThreads - 1) / kThreads},
+      .block = {kThreads},
+      .overlaps_previous = true};
 }
 
 LaunchConfig per_run(const char* kernel, int64_t rows, int64_t cols) {
   constexpr int64_t kColsABlock = int64_t{kThreads} * kRun, kMaxGridY = 65535;
   return {.kernel = kernel,
-          .grid = {(cols + kColsABlock - 1) / kColsABlock, std::min(rows, kMaxGridY)},
-          .block = {kThreads},
-          .overlaps_previous = true};
+      .grid = {(cols + kColsABlock - 1) / kColsABlock, std::min(rows, kMaxGridY)},
+      .block = {kThreads},
+      .overlaps_previous = true};
 }
 
 template <class T>
@@ -168,13 +177,18 @@ void activate(Activation kind, T* x, int64_t count, Stream& stream) {
 template <class T>
 void gated_activation(const GatedArgs<T>& args, Stream& stream) {
   launch(per_run("gated_activation", args.rows, args.cols), stream, gate_elements<T>, args,
-         gated_in_pieces(args));
+      gated_in_pieces(args));
 }
 
 template <class T>
 void clamped_swiglu(const ClampedSwigluArgs<T>& args, Stream& stream) {
   launch(per_run("clamped_swiglu", args.rows.rows, args.rows.cols), stream, clamp_and_gate<T>, args,
-         gated_in_pieces(args.rows));
+      gated_in_pieces(args.rows));
+}
+
+template <class T>
+void clip(T* x, float limit, int64_t count, Stream& stream) {
+  launch(per_element("clip", count), stream, clip_elements<T>, x, limit, count);
 }
 
 template <class T>
@@ -185,7 +199,7 @@ void add_scaled(const T* x, float scale, T* y, int64_t count, Stream& stream) {
 template <class X, class Y>
 void copy_rows(const CopyRowsArgs<X, Y>& args, Stream& stream) {
   launch(per_run("copy_rows", args.rows, args.cols), stream, copy_elements<X, Y>, args,
-         in_pieces(args.x, args.x_stride) && in_pieces(args.y, args.y_stride));
+      in_pieces(args.x, args.x_stride) && in_pieces(args.y, args.y_stride));
 }
 
 void finish_logits(float* logits, int64_t count, float scale, float cap, Stream& stream) {
@@ -197,6 +211,7 @@ void finish_logits(float* logits, int64_t count, float scale, float cap, Stream&
   template void activate<T>(Activation, T*, int64_t, Stream&);           \
   template void gated_activation<T>(const GatedArgs<T>&, Stream&);       \
   template void clamped_swiglu<T>(const ClampedSwigluArgs<T>&, Stream&); \
+  template void clip<T>(T*, float, int64_t, Stream&);                    \
   template void add_scaled<T>(const T*, float, T*, int64_t, Stream&)
 CHEETAH_INSTANTIATE(float);
 CHEETAH_INSTANTIATE(Bf16);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Rows of the paged cache on the device: where they lie and what their codes mean
 // (kernels/attention/scaled_row.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Numbers into rows of the paged cache: the same codes as the CPU's, bit for bit.
 #include "kernels/attention/cuda/cache_row.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Attention over the paged cache on Hopper's tensor cores: BF16 q, out and cache, sums in F32, heads of 64 or
 // 128 numbers.

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// Decode attention: one query row a sequence, so the cache's bytes are all that matters. A block reads one
+// Decode attention: one query row per sequence, so the cache's bytes are all that matters. A block reads one
 // share of one sequence and key head; each of its four warps reads 16 tokens at a time through its own ring
 // of bulk copies and never waits for the others. All query heads of the group ride along in one 16-row
 // product. The block that finishes a sequence's head last merges the shares by their log-sum-exp.
@@ -17,7 +18,7 @@ namespace cheetah::gpu::decode {
 
 inline constexpr int kWarps = 4;
 inline constexpr int kThreads = kWarps * 32;
-inline constexpr int kUnit = 16;  // tokens a warp reads at a time
+inline constexpr int kUnit = 16;  // tokens per warp reads at a time
 inline constexpr int kGroupRows = 16;
 
 struct DecodeParams {
@@ -47,8 +48,8 @@ struct Softmax {
   float out[kDim / 8][4] = {};
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
 
-  __device__ void rescale_and_weigh(float (&scores)[2][4], int first_seen, int end_seen, float scale,
-                                    float soft_cap) {
+  __device__ void rescale_and_weigh(
+      float (&scores)[2][4], int first_seen, int end_seen, float scale, float soft_cap) {
     const int lane = threadIdx.x % 32;
     if (soft_cap > 0.f) {
 #pragma unroll
@@ -124,14 +125,14 @@ __device__ Part merge(int count, const PartOf& part, const ValueOf& value, float
 }
 
 __device__ inline void store_output(const DecodeParams& params, const SequenceEntry& sequence, int head,
-                                    int dim, int d, const Part& part, float value) {
+    int dim, int d, const Part& part, float value) {
   float sum = part.sum;
   if (params.sinks) sum += hopper::exp2_fast(params.sinks[head] * hopper::kLog2E - part.top);
   params.out[sequence.query_begin * params.out_stride + head * dim + d] = narrow(value / sum);
 }
 
 template <class Cache>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kThreads, Cache::kBlocks)
     decode_attention(const __grid_constant__ typename Cache::Source source, const DecodeParams params) {
   constexpr int kDim = Cache::kDim;
   extern __shared__ unsigned char raw[];
@@ -174,8 +175,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   };
   for (int i = 0; i < Cache::kStages; ++i) copy_unit(i);
   uint32_t q[kDim / 16][4];
-  Cache::load_queries(q, params.q + sequence.query_begin * params.q_stride + kv_head * params.group * kDim,
-                      params.group);
+  Cache::load_queries(
+      q, params.q + sequence.query_begin * params.q_stride + kv_head * params.group * kDim, params.group);
   typename Cache::Accumulator seen;
   int i = 0;
   for (int unit = begin + warp; unit < end; unit += kWarps, ++i) {
@@ -185,7 +186,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (context - unit * kUnit < kUnit)
       Cache::clear_rows(ring + (stage * 2 + 1) * Cache::kUnitBytes, context - unit * kUnit);
     seen.add(q, keys, keys + Cache::kUnitBytes, first_token - unit * kUnit, context - unit * kUnit,
-             params.scale, params.soft_cap);
+        params.scale, params.soft_cap);
     __syncwarp();
     copy_unit(i + Cache::kStages);
   }
@@ -251,13 +252,13 @@ __global__ void __launch_bounds__(kThreads, 2)
 template <class Cache>
 void launch_decode(const AttentionArgs<Bf16>& args, const DecodeParams& params, Stream& stream) {
   launch({.kernel = "hopper_decode_attention",
-          .grid = {params.splits, args.kv.kv_heads, args.batch.num_sequences},
-          .block = {kThreads},
-          .shared_bytes = Cache::kSmemBytes,
-          .overlaps_previous = true,
-          .numbers = {args.batch.num_sequences, args.heads, args.kv.kv_heads, Cache::kDim,
-                      args.batch.max_context}},
-         stream, decode_attention<Cache>, Cache::source_of(args.kv), params);
+             .grid = {params.splits, args.kv.kv_heads, args.batch.num_sequences},
+             .block = {kThreads},
+             .shared_bytes = Cache::kSmemBytes,
+             .overlaps_previous = true,
+             .numbers = {args.batch.num_sequences, args.heads, args.kv.kv_heads, Cache::kDim,
+                 args.batch.max_context}},
+      stream, decode_attention<Cache>, Cache::source_of(args.kv), params);
 }
 
 // Of FP8 rows, in hopper_decode_fp8.cu.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Decode attention over a cache of FP8: rows of E4M3 numbers with their scale behind them (scaled_row.h),
 // copied as they lie. The device widens FP8 to F16 in one instruction, so the products are of F16; a key's
 // scale goes to its score, a value's to its weight.
@@ -33,8 +34,7 @@ struct Fp8Accumulator : decode::Softmax<kDim, Interleaved> {
   }
 
   __device__ void add(const uint32_t (&q)[kDim / 16][4], const unsigned char* keys,
-                      const unsigned char* values, int first_seen, int end_seen, float scale,
-                      float soft_cap) {
+      const unsigned char* values, int first_seen, int end_seen, float scale, float soft_cap) {
     const int lane = threadIdx.x % 32, line = lane / 4, quarter = lane % 4;
     float scores[2][4] = {};
 #pragma unroll
@@ -54,8 +54,8 @@ struct Fp8Accumulator : decode::Softmax<kDim, Interleaved> {
 #pragma unroll
       for (int e = 0; e < 4; ++e) scores[t][e] *= scale_of(values, Interleaved::at(t, quarter * 2 + e % 2));
     add_values({pack_pair<kF16>(scores[0][0], scores[0][1]), pack_pair<kF16>(scores[0][2], scores[0][3]),
-                pack_pair<kF16>(scores[1][0], scores[1][1]), pack_pair<kF16>(scores[1][2], scores[1][3])},
-               values);
+                   pack_pair<kF16>(scores[1][0], scores[1][1]), pack_pair<kF16>(scores[1][2], scores[1][3])},
+        values);
   }
 
   // Four numbers of four tokens at a time, turned so that pairs are of neighbouring tokens.
@@ -72,7 +72,7 @@ struct Fp8Accumulator : decode::Softmax<kDim, Interleaved> {
         const uint32_t(&from)[4] = i < 2 ? low : high;
         const unsigned pick = i % 2 == 0 ? 0x5410 : 0x7632;
         ptx::multiply_f16(this->out[j * 4 + i], weights, __byte_perm(from[0], from[1], pick),
-                          __byte_perm(from[2], from[3], pick));
+            __byte_perm(from[2], from[3], pick));
       }
     }
   }
@@ -82,11 +82,13 @@ template <int kHeadDim>
 struct Fp8Cache {
   static constexpr int kDim = kHeadDim, kRowBytes = kDim + 4;
   static constexpr int kUnitBytes = kUnit * kRowBytes;
-  static constexpr int kStages = 6;
+  // Many short sequences: a block that begins or ends reads nothing, and the others fill its time.
+  static constexpr int kBlocks = 4;  // per multiprocessor
+  static constexpr int kStages = kDim == 64 ? 6 : 3;
   static constexpr int kSmemBytes =
       (kWarps * kStages * 2 * kUnitBytes > kWarps * decode::kGroupRows * kDim * 4
-           ? kWarps * kStages * 2 * kUnitBytes
-           : kWarps * decode::kGroupRows * kDim * 4) +
+              ? kWarps * kStages * 2 * kUnitBytes
+              : kWarps * decode::kGroupRows * kDim * 4) +
       1024;
   using Accumulator = Fp8Accumulator<kDim>;
   struct Source {
@@ -95,11 +97,11 @@ struct Fp8Cache {
   };
   static Source source_of(const PagedKv& kv) { return {kv.keys, kv.values}; }
   __device__ static void copy_rows(const Source& source, const decode::RowsAt& rows,
-                                   const DecodeParams& params, unsigned char* to, uint64_t* barrier) {
+      const DecodeParams& params, unsigned char* to, uint64_t* barrier) {
     const int count = min(kUnit, params.page_tokens);
     const int64_t from =
         ((static_cast<int64_t>(rows.page) * params.kv_heads + rows.kv_head) * params.page_tokens +
-         rows.inside) *
+            rows.inside) *
         kRowBytes;
     unsigned char* at = to + rows.row * kRowBytes;
     ptx::copy_bytes(at, source.keys + from, count * kRowBytes, barrier);

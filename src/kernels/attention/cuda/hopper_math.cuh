@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What the Hopper attention kernels share.
 #include <algorithm>
@@ -30,12 +31,12 @@ __device__ inline float quad_sum(float v) {
 inline TensorMap cache_map(const PagedKv& kv, const std::byte* data, int max_rows) {
   constexpr int64_t kAnyPages = int64_t{1} << 24;
   const int64_t row = kv.key_dim * 2, page = row * kv.page_tokens;
-  return make_tensor_map(data,
-                         {.element = TensorElement::kBF16,
-                          .rank = 4,
-                          .dims = {kv.key_dim, kv.page_tokens, kv.kv_heads, kAnyPages},
-                          .strides = {row, page, page * kv.kv_heads},
-                          .box = {64, static_cast<int>(std::min<int64_t>(kv.page_tokens, max_rows)), 1, 1}});
+  return make_tensor_map(
+      data, {.element = TensorElement::kBF16,
+                .rank = 4,
+                .dims = {kv.key_dim, kv.page_tokens, kv.kv_heads, kAnyPages},
+                .strides = {row, page, page * kv.kv_heads},
+                .box = {64, static_cast<int>(std::min<int64_t>(kv.page_tokens, max_rows)), 1, 1}});
 }
 
 }  // namespace cheetah::gpu::hopper

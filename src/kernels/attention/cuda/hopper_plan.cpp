@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which attention kernel takes what, and how its work is cut: plain decisions, tested without a GPU.
 #include <algorithm>
 
@@ -33,7 +34,7 @@ void hopper_attention(const AttentionArgs<Bf16>& args, Stream& stream) {
   if (batch.max_queries > 1) hopper_prefill_attention(args, has_single_rows, stream);
   if (!has_single_rows) return;
   const int splits = args.scratch.counters ? decode_splits(batch.num_sequences, args.kv.kv_heads,
-                                                           batch.max_context, stream.device().num_sms)
+                                                 batch.max_context, stream.device().num_sms)
                                            : 1;
   hopper_decode_attention(args, splits, stream);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Prefill attention on WGMMA and TMA. A block holds 128 query rows of one head and walks the keys from the
 // last visible block of 128 to the first; one warp copies pages, two warpgroups of 64 rows each compute.
 // While one warpgroup exponentiates, the other's products run, and within a warpgroup P V of one block runs
@@ -45,14 +46,14 @@ struct Consumer {
 #pragma unroll
     for (int i = 0; i < kDim / 16; ++i)
       wgmma::Product<wgmma::Input::kBf16, kKeys>::add(scores, q + (i / 4) * (kRows * 128 / 16) + (i % 4) * 2,
-                                                      k + (i / 4) * (kKeys * 128 / 16) + (i % 4) * 2, i);
+          k + (i / 4) * (kKeys * 128 / 16) + (i % 4) * 2, i);
   }
   __device__ void add_values(const unsigned char* values, int accumulate) {
     const uint64_t v = wgmma::transposed_descriptor(ptx::shared_address(values), kKeys * 128);
 #pragma unroll
     for (int i = 0; i < kKeys / 16; ++i)
-      wgmma::RegisterProduct<wgmma::Input::kBf16, kDim>::add(out, weights[i], v + i * (16 * 128 / 16),
-                                                             accumulate | i);
+      wgmma::RegisterProduct<wgmma::Input::kBf16, kDim>::add(
+          out, weights[i], v + i * (16 * 128 / 16), accumulate | i);
   }
 
   __device__ void mask(int block) {
@@ -144,7 +145,7 @@ __device__ inline void pass_turn(int group) {
 // Values behind the end of the context may be anything, and nothing times infinity is not nothing.
 template <class L>
 __device__ void clear_rows(unsigned char* values, int first) {
-  constexpr int kPieces = L::kHalves * 8;  // of 16 bytes a row
+  constexpr int kPieces = L::kHalves * 8;  // of 16 bytes per row
   for (int i = threadIdx.x - 128; i < (kKeys - first) * kPieces; i += 256) {
     const int row = first + i / kPieces, piece = i % kPieces;
     *reinterpret_cast<uint4*>(values + (piece / 8) * (kKeys * 128) + row * 128 + piece % 8 * 16) = uint4{};
@@ -155,7 +156,7 @@ __device__ void clear_rows(unsigned char* values, int first) {
 
 template <class L, bool kSoftCap>
 __device__ void compute(const PrefillParams& params, int first_row, const SequenceEntry& sequence, int head,
-                        const KeyBlocks& blocks, unsigned char* smem, Barriers& barriers) {
+    const KeyBlocks& blocks, unsigned char* smem, Barriers& barriers) {
   const int group = threadIdx.x / 128 - 1, in_group = threadIdx.x % 128;
   const int row = first_row + group * 64 + (in_group / 32) * 16 + (in_group % 32) / 4;
   Consumer<L, kSoftCap> c(params);
@@ -212,9 +213,8 @@ __device__ void compute(const PrefillParams& params, int first_row, const Sequen
 }
 
 template <class L, bool kSoftCap>
-__global__ void __launch_bounds__(kThreads, 1)
-    prefill_attention(const __grid_constant__ TensorMap q_map, const __grid_constant__ Cache<L> cache,
-                      const PrefillParams params) {
+__global__ void __launch_bounds__(kThreads, 1) prefill_attention(const __grid_constant__ TensorMap q_map,
+    const __grid_constant__ Cache<L> cache, const PrefillParams params) {
   extern __shared__ unsigned char raw[];
   unsigned char* smem = ptx::align_shared(raw, 1024);
   __shared__ Barriers barriers;
@@ -264,16 +264,16 @@ template <class L, bool kSoftCap>
 void launch_prefill(const AttentionArgs<Bf16>& args, const PrefillParams& params, Stream& stream) {
   constexpr int kDim = L::kDim;
   const TensorMap q = make_tensor_map(args.q, {.element = TensorElement::kBF16,
-                                               .rank = 3,
-                                               .dims = {kDim, args.heads, args.batch.rows},
-                                               .strides = {kDim * 2, args.q_stride * 2},
-                                               .box = {64, 1, kRows}});
+                                                  .rank = 3,
+                                                  .dims = {kDim, args.heads, args.batch.rows},
+                                                  .strides = {kDim * 2, args.q_stride * 2},
+                                                  .box = {64, 1, kRows}});
   launch({.kernel = "hopper_prefill_attention",
-          .grid = {args.heads, args.batch.num_sequences, (args.batch.max_queries + kRows - 1) / kRows},
-          .block = {kThreads},
-          .shared_bytes = L::kSmemBytes,
-          .numbers = {args.batch.rows, args.batch.num_sequences, args.heads, args.kv.kv_heads, kDim}},
-         stream, prefill_attention<L, kSoftCap>, q, cache_of<L>(args.kv), params);
+             .grid = {args.heads, args.batch.num_sequences, (args.batch.max_queries + kRows - 1) / kRows},
+             .block = {kThreads},
+             .shared_bytes = L::kSmemBytes,
+             .numbers = {args.batch.rows, args.batch.num_sequences, args.heads, args.kv.kv_heads, kDim}},
+      stream, prefill_attention<L, kSoftCap>, q, cache_of<L>(args.kv), params);
 }
 
 template <class L>
@@ -296,17 +296,17 @@ void launch_prefill(const AttentionArgs<Bf16>& args, const PrefillParams& params
 
 void hopper_prefill_attention(const AttentionArgs<Bf16>& args, bool skip_single_rows, Stream& stream) {
   const PrefillParams params{.sequences = args.batch.sequences,
-                             .pages = args.batch.pages,
-                             .out = reinterpret_cast<uint16_t*>(args.out),
-                             .skip_single_rows = skip_single_rows,
-                             .out_stride = args.out_stride,
-                             .heads = static_cast<int>(args.heads),
-                             .group = static_cast<int>(args.heads / args.kv.kv_heads),
-                             .page_tokens = static_cast<int>(args.kv.page_tokens),
-                             .window = static_cast<int>(args.window),
-                             .scale = args.scale,
-                             .soft_cap = args.soft_cap,
-                             .sinks = args.sinks};
+      .pages = args.batch.pages,
+      .out = reinterpret_cast<uint16_t*>(args.out),
+      .skip_single_rows = skip_single_rows,
+      .out_stride = args.out_stride,
+      .heads = static_cast<int>(args.heads),
+      .group = static_cast<int>(args.heads / args.kv.kv_heads),
+      .page_tokens = static_cast<int>(args.kv.page_tokens),
+      .window = static_cast<int>(args.window),
+      .scale = args.scale,
+      .soft_cap = args.soft_cap,
+      .sinks = args.sinks};
   if (args.kv.key_dim == 64)
     launch_prefill<64>(args, params, stream);
   else

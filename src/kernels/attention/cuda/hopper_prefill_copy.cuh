@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What prefill attention keeps in shared memory and how it gets there: queries, and blocks of keys and values
 // from the pages of the cache.
@@ -10,7 +11,7 @@
 
 namespace cheetah::gpu::prefill {
 
-inline constexpr int kRows = 128;  // query rows a block
+inline constexpr int kRows = 128;  // query rows per block
 inline constexpr int kKeys = 128;
 inline constexpr int kStages = 2;
 inline constexpr int kThreads = 384;
@@ -66,8 +67,8 @@ struct KeyBlocks {
 };
 
 template <class L>
-__device__ void copy_queries(const TensorMap& q_map, int row, int head, unsigned char* smem,
-                             Barriers& barriers) {
+__device__ void copy_queries(
+    const TensorMap& q_map, int row, int head, unsigned char* smem, Barriers& barriers) {
   ptx::barrier_expect_bytes(&barriers.q_full, L::kQBytes);
   for (int h = 0; h < L::kHalves; ++h)
     ptx::copy_box_3d(smem + h * (kRows * 128), &q_map, h * 64, head, row, &barriers.q_full, ptx::kEvictFirst);
@@ -75,13 +76,13 @@ __device__ void copy_queries(const TensorMap& q_map, int row, int head, unsigned
 
 template <class L>
 __device__ void copy_pages(const CacheMaps& cache, const PrefillParams& params, const SequenceEntry& sequence,
-                           int head, const KeyBlocks& blocks, unsigned char* smem, Barriers& barriers) {
+    int head, const KeyBlocks& blocks, unsigned char* smem, Barriers& barriers) {
   const int lane = threadIdx.x;
   const int kv_head = head / params.group;
   const int32_t* table = params.pages + sequence.first_page;
   const int num_pages = (sequence.context_tokens + params.page_tokens - 1) / params.page_tokens;
   const int pages_a_block = kKeys / params.page_tokens;
-  const int boxes = pages_a_block * L::kHalves;  // at most 32: one a lane
+  const int boxes = pages_a_block * L::kHalves;  // at most 32: one per lane
   const int in_block = lane % pages_a_block, half = lane / pages_a_block;
   unsigned char* box = smem + L::kQBytes + half * (kKeys * 128) + in_block * params.page_tokens * 128;
   for (int i = 0; i < blocks.count(); ++i) {
@@ -105,16 +106,15 @@ __device__ void copy_pages(const CacheMaps& cache, const PrefillParams& params, 
 // One thread: the rows of a block of keys or of values, page by page.
 template <class L>
 __device__ void copy_stored(const std::byte* from, const CacheRows& cache, const PrefillParams& params,
-                            const SequenceEntry& sequence, int kv_head, int block, unsigned char* to,
-                            uint64_t* full) {
+    const SequenceEntry& sequence, int kv_head, int block, unsigned char* to, uint64_t* full) {
   const int32_t* table = params.pages + sequence.first_page;
   const int num_pages = (sequence.context_tokens + params.page_tokens - 1) / params.page_tokens;
   const int page_bytes = params.page_tokens * L::kRowBytes, pages = kKeys / params.page_tokens;
   ptx::barrier_expect_bytes(full, L::kStoredBytes);
   for (int i = 0; i < pages; ++i) {
     const int page = table[min(block * pages + i, num_pages - 1)];  // behind the last page any page will do
-    ptx::copy_bytes(to + i * page_bytes, from + (page * cache.kv_heads + kv_head) * page_bytes, page_bytes,
-                    full);
+    ptx::copy_bytes(
+        to + i * page_bytes, from + (page * cache.kv_heads + kv_head) * page_bytes, page_bytes, full);
   }
 }
 
@@ -148,15 +148,15 @@ __device__ inline void sync_producers() { asm volatile("bar.sync 4, 128;" ::: "m
 // All producers: while keys are widened, values are on their way, and the other way round.
 template <class L>
 __device__ void widen_pages(const CacheRows& cache, const PrefillParams& params,
-                            const SequenceEntry& sequence, int head, const KeyBlocks& blocks,
-                            unsigned char* smem, Barriers& barriers) {
+    const SequenceEntry& sequence, int head, const KeyBlocks& blocks, unsigned char* smem,
+    Barriers& barriers) {
   const int kv_head = head / params.group;
   unsigned char* tiles = smem + L::kQBytes;
   unsigned char* stored = tiles + kStages * 2 * L::kBlockBytes;
   const auto fetch = [&](int i, int kind) {
     if (threadIdx.x == 0 && i < blocks.count())
       copy_stored<L>(kind == 0 ? cache.keys : cache.values, cache, params, sequence, kv_head,
-                     blocks.end - 1 - i, stored + kind * L::kStoredBytes, &barriers.stored_full[kind]);
+          blocks.end - 1 - i, stored + kind * L::kStoredBytes, &barriers.stored_full[kind]);
   };
   fetch(0, 0);
   fetch(0, 1);
@@ -168,7 +168,7 @@ __device__ void widen_pages(const CacheRows& cache, const PrefillParams& params,
       ptx::barrier_wait(&barriers.stored_full[kind], i & 1);
       ptx::barrier_wait(empty, ((i / kStages) & 1) ^ 1);
       widen_stored<L>(stored + kind * L::kStoredBytes, token < sequence.context_tokens,
-                      tiles + (stage * 2 + kind) * L::kBlockBytes);
+          tiles + (stage * 2 + kind) * L::kBlockBytes);
       ptx::fence_async_shared();
       ptx::barrier_arrive(full);
       sync_producers();  // all have read their rows

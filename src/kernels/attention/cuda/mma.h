@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Attention on the tensor cores of every card from Ampere on: BF16 q, out and cache, sums in F32. Heads of up
 // to 256 numbers, and latent rows (MLA) of up to 576 whose first 512 are the values.

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 #pragma once
-// Attention over tiles of (query token, head) rows that share a key head: every key row is read once a tile,
+// Attention over tiles of (query token, head) rows that share a key head: every key row is read once per tile,
 // by asynchronous copies two tiles of keys deep, and with latent rows serves as key and as value. The warps
 // of a block share the scores by keys and the output by columns; between the two the weights of the values
 // lie in shared memory.
@@ -19,8 +20,8 @@ __device__ inline float divisor(const Params& params, int head, float top, float
 
 // The keys of `tile`, a tile of kRows rows, cut into `splits` shares of which this is number `split`.
 template <class S>
-__device__ TileRange range_of(const Params& params, const SequenceEntry& sequence, int tile, int split,
-                              int splits) {
+__device__ TileRange range_of(
+    const Params& params, const SequenceEntry& sequence, int tile, int split, int splits) {
   TileRange range;
   range.rows = sequence.query_count * params.group;
   range.first_row = tile * S::kRows;
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksAMultiprocessor)
     return [=, &params](int column, float low, float high) {
       if (splits > 1)
         __stcg(reinterpret_cast<float2*>(params.partial + at * params.value_dim + column),
-               make_float2(low, high));
+            make_float2(low, high));
       else
         *reinterpret_cast<uint32_t*>(out + column) =
             pack_pair<wgmma::Input::kBf16>(low * factor, high * factor);
@@ -75,26 +76,26 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksAMultiprocessor)
 inline Params params_of(const AttentionArgs<Bf16>& args, const Share& share) {
   const int64_t parts = args.batch.num_sequences * args.heads * share.splits;
   return {.q = reinterpret_cast<const uint16_t*>(args.q),
-          .q_stride = args.q_stride,
-          .out = reinterpret_cast<uint16_t*>(args.out),
-          .out_stride = args.out_stride,
-          .sequences = args.batch.sequences,
-          .pages = args.batch.pages,
-          .keys = reinterpret_cast<const uint16_t*>(args.kv.keys),
-          .values = reinterpret_cast<const uint16_t*>(args.kv.values),
-          .heads = static_cast<int>(args.heads),
-          .group = static_cast<int>(args.heads / args.kv.kv_heads),
-          .kv_heads = static_cast<int>(args.kv.kv_heads),
-          .key_dim = static_cast<int>(args.kv.key_dim),
-          .value_dim = static_cast<int>(args.kv.value_dim),
-          .page_tokens = static_cast<int>(args.kv.page_tokens),
-          .window = static_cast<int>(args.window),
-          .share = share,
-          .scale = args.scale,
-          .soft_cap = args.soft_cap,
-          .sinks = args.sinks,
-          .partial = args.scratch.parts,
-          .statistics = reinterpret_cast<float2*>(args.scratch.parts + parts * args.kv.value_dim)};
+      .q_stride = args.q_stride,
+      .out = reinterpret_cast<uint16_t*>(args.out),
+      .out_stride = args.out_stride,
+      .sequences = args.batch.sequences,
+      .pages = args.batch.pages,
+      .keys = reinterpret_cast<const uint16_t*>(args.kv.keys),
+      .values = reinterpret_cast<const uint16_t*>(args.kv.values),
+      .heads = static_cast<int>(args.heads),
+      .group = static_cast<int>(args.heads / args.kv.kv_heads),
+      .kv_heads = static_cast<int>(args.kv.kv_heads),
+      .key_dim = static_cast<int>(args.kv.key_dim),
+      .value_dim = static_cast<int>(args.kv.value_dim),
+      .page_tokens = static_cast<int>(args.kv.page_tokens),
+      .window = static_cast<int>(args.window),
+      .share = share,
+      .scale = args.scale,
+      .soft_cap = args.soft_cap,
+      .sinks = args.sinks,
+      .partial = args.scratch.parts,
+      .statistics = reinterpret_cast<float2*>(args.scratch.parts + parts * args.kv.value_dim)};
 }
 
 template <class S>
@@ -102,14 +103,14 @@ void launch_tiles(const AttentionArgs<Bf16>& args, const Share& share, Stream& s
   const int64_t most_rows =
       std::min<int64_t>(args.batch.max_queries * args.heads / args.kv.kv_heads, share.most_rows);
   launch({.kernel = "mma_attention",
-          .grid = {(most_rows + S::kRows - 1) / S::kRows * share.splits, args.kv.kv_heads,
-                   args.batch.num_sequences},
-          .block = {S::kThreads},
-          .shared_bytes = S::kSharedBytes,
-          .overlaps_previous = true,
-          .numbers = {args.batch.num_sequences, args.batch.rows, args.heads, args.kv.kv_heads,
-                      args.kv.key_dim, args.kv.value_dim, args.batch.max_context, share.splits}},
-         stream, attend_tile<S>, params_of(args, share));
+             .grid = {(most_rows + S::kRows - 1) / S::kRows * share.splits, args.kv.kv_heads,
+                 args.batch.num_sequences},
+             .block = {S::kThreads},
+             .shared_bytes = S::kSharedBytes,
+             .overlaps_previous = true,
+             .numbers = {args.batch.num_sequences, args.batch.rows, args.heads, args.kv.kv_heads,
+                 args.kv.key_dim, args.kv.value_dim, args.batch.max_context, share.splits}},
+      stream, attend_tile<S>, params_of(args, share));
 }
 
 }  // namespace cheetah::gpu::mma

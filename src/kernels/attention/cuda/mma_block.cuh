@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What one block of mma_attention.cuh does with one tile of rows.
 #include "gpu/ptx.cuh"
@@ -26,9 +27,9 @@ struct Params {
 };
 
 __device__ inline void copy_16_bytes(uint32_t to, const void* from, bool real) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-               "r"(real ? 16 : 0)
-               : "memory");
+  asm volatile(
+      "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(real ? 16 : 0)
+      : "memory");
 }
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ inline void wait_copies() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
@@ -39,7 +40,7 @@ __device__ inline uint32_t piece_at(uint32_t base, int row, int piece) {
   return base + row * (kDim * 2) + ((piece ^ (row & 7)) << 4);
 }
 
-// The keys a tile of rows sees, and where it stands among its sequence's.
+// The keys a tile of rows sees, and where the tile is among its sequence's.
 struct TileRange {
   int rows = 0;            // of the sequence and key head
   int first_row = 0;       // of the tile
@@ -123,16 +124,16 @@ struct Block {
       const int64_t source = __shfl_sync(~0u, line, row);
       if (piece >= pieces) continue;
       const bool real = source >= 0 && piece * 8 < dim;
-      copy_16_bytes(piece_at<kDim>(to, warp * kLines + row, piece),
-                    from + (real ? source * dim + piece * 8 : 0), real);
+      copy_16_bytes(
+          piece_at<kDim>(to, warp * kLines + row, piece), from + (real ? source * dim + piece * 8 : 0), real);
     }
   }
   __device__ void copy_tile(int64_t line, int stage) const {
     const uint32_t to = stages + stage * S::kStageBytes;
     copy_lines<S::kKeyDim>(params.keys, params.key_dim, key_pieces(), line, to);
     if constexpr (!S::kLatent)
-      copy_lines<S::kValueDim>(params.values, params.value_dim, params.value_dim / 8, line,
-                               to + S::kKeyBytes);
+      copy_lines<S::kValueDim>(
+          params.values, params.value_dim, params.value_dim / 8, line, to + S::kKeyBytes);
   }
 
   __device__ void score(uint32_t keys, float (&scores)[S::kRowTiles][kTokenTiles][4]) const {
@@ -145,8 +146,8 @@ struct Block {
       for (int m = 0; m < S::kRowTiles; ++m)
 #pragma unroll
         for (int half = 0; half < 2; ++half)
-          ptx::load_matrices(a[m][half], piece_at<S::kKeyDim>(queries, row0 + m * 16 + lane % 16,
-                                                              k * 4 + half * 2 + lane / 16));
+          ptx::load_matrices(a[m][half],
+              piece_at<S::kKeyDim>(queries, row0 + m * 16 + lane % 16, k * 4 + half * 2 + lane / 16));
 #pragma unroll
       for (int n = 0; n < kTokenTiles; ++n) {
         uint32_t b[4];
@@ -233,9 +234,9 @@ struct Block {
           const float low = hopper::exp2_fast(scores[m][n][half * 2] - base);
           const float high = hopper::exp2_fast(scores[m][n][half * 2 + 1] - base);
           total += low + high;
-          asm volatile("st.shared.b32 [%0], %1;" ::"r"(to + n * 16),
-                       "r"(pack_pair<wgmma::Input::kBf16>(low, high))
-                       : "memory");
+          asm volatile(
+              "st.shared.b32 [%0], %1;" ::"r"(to + n * 16), "r"(pack_pair<wgmma::Input::kBf16>(low, high))
+              : "memory");
         }
         sum[m][half] = total;
         if (__any_sync(~0u, factor != 1.f)) {
@@ -261,8 +262,8 @@ struct Block {
 #pragma unroll
       for (int n = 0; n < kColumns / 16; ++n) {
         uint32_t b[4];
-        ptx::load_matrices_transposed(b,
-                                      piece_at<kDim>(values, k * 16 + lane % 16, piece0 + n * 2 + lane / 16));
+        ptx::load_matrices_transposed(
+            b, piece_at<kDim>(values, k * 16 + lane % 16, piece0 + n * 2 + lane / 16));
 #pragma unroll
         for (int m = 0; m < S::kRowTiles; ++m) {
           multiply(out[m][n * 2], a[m], b[0], b[1]);

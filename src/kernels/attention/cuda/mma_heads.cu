@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tiles of heads whose keys and values lie apart, and the merge of split sequences.
 #include "kernels/attention/cuda/mma_attention.cuh"
 
@@ -40,11 +41,11 @@ __global__ void __launch_bounds__(kMergeThreads) merge_parts(const __grid_consta
 
 void merge_splits(const AttentionArgs<Bf16>& args, int splits, Stream& stream) {
   launch({.kernel = "mma_attention_merge",
-          .grid = {args.heads, args.batch.num_sequences},
-          .block = {kMergeThreads},
-          .overlaps_previous = true,
-          .numbers = {args.batch.num_sequences, args.heads, args.kv.value_dim, splits}},
-         stream, merge_parts, params_of(args, {.splits = splits}));
+             .grid = {args.heads, args.batch.num_sequences},
+             .block = {kMergeThreads},
+             .overlaps_previous = true,
+             .numbers = {args.batch.num_sequences, args.heads, args.kv.value_dim, splits}},
+      stream, merge_parts, params_of(args, {.splits = splits}));
 }
 
 void launch_heads(const AttentionArgs<Bf16>& args, Tile tile, const Share& share, Stream& stream) {

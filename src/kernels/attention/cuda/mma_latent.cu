@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tiles of latent rows (MLA): a key's first numbers are its value.
 #include "kernels/attention/cuda/mma_attention.cuh"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which tiles attend to what: plain decisions, tested without a GPU.
 #include <algorithm>
 #include <limits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Sizes of the tiles, known to the host's plan and to the kernels.
 #include <cstdint>
@@ -7,7 +8,7 @@ namespace cheetah::gpu::mma {
 // kKeys, kValues: the longest rows it takes. The warps of a block share a tile's rows kRowParts ways, each
 // taking kTilesAWarp times 16, and its keys, then the value columns, kColumnParts ways.
 template <int kKeys, int kValues, bool kIsLatent, int kRowParts, int kColumnParts, int kTilesAWarp,
-          int kTokensATile>
+    int kTokensATile>
 struct Shape {
   static constexpr int kKeyDim = kKeys, kValueDim = kValues;
   static constexpr bool kLatent = kIsLatent;

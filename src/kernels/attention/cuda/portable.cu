@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // out = softmax(scale q K^T) V over a paged cache. One block a (row, head): its warps score 128 keys at a
 // time, then its threads, each with its own dimensions, add the values; the softmax is kept running. bytes
 // each block reads its whole context: heads of a group share it only through the caches bound  the caches and
@@ -26,7 +27,7 @@ struct Shared {
 // Scores of keys [first, first + count) into shared.weights.
 template <class T, DType kCache>
 __device__ void score_keys(const AttentionArgs<T>& args, const int32_t* pages, const float* q, int64_t first,
-                           int count, Shared& shared) {
+    int count, Shared& shared) {
   const PagedKv& kv = args.kv;
   const int64_t head = blockIdx.y / (args.heads / kv.kv_heads);
   for (int key = static_cast<int>(threadIdx.x) / kWarpSize; key < count; key += kWarps) {
@@ -106,15 +107,14 @@ static_assert(kKeys == kThreads);
 
 template <class T>
 void attention_portable(const AttentionArgs<T>& args, Stream& stream) {
-  CHEETAH_ASSERT(args.kv.value_dim <= kMaxValueDim,
-                 "a value row is longer than the portable kernel's registers");
-  const LaunchConfig config{
-      .kernel = "attention_portable",
+  CHEETAH_ASSERT(
+      args.kv.value_dim <= kMaxValueDim, "a value row is longer than the portable kernel's registers");
+  const LaunchConfig config{.kernel = "attention_portable",
       .grid = {args.batch.rows, args.heads},
       .block = {kThreads},
       .shared_bytes = args.kv.key_dim * static_cast<int64_t>(sizeof(float)),
       .numbers = {args.batch.rows, args.heads, args.kv.kv_heads, args.kv.key_dim, args.kv.value_dim,
-                  args.batch.max_context, args.window, static_cast<int64_t>(args.kv.dtype)}};
+          args.batch.max_context, args.window, static_cast<int64_t>(args.kv.dtype)}};
   switch (args.kv.dtype) {
     case DType::kF16:
       return launch(config, stream, attend_row<T, DType::kF16>, args);

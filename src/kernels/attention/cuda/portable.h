@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Any head size up to kMaxValueDim, any cache type, any card from Ampere on.
 #include "kernels/attention/attention_cuda.h"

@@ -1,7 +1,7 @@
+// SPDX-License-Identifier: MIT
 // Every way to attend on the device, and the choice between them.
 #include <algorithm>
 #include <array>
-#include <ranges>
 
 #include "base/error.h"
 #include "kernels/attention/cuda/hopper.h"
@@ -36,7 +36,8 @@ void attention(const AttentionArgs<T>& args, Stream& stream) {
   if (args.batch.rows == 0) return;
   CHEETAH_ASSERT(args.kv.kv_heads > 0 && args.heads % args.kv.kv_heads == 0, "heads share keys evenly");
   const auto fits = [&](const AttentionVariant<T>& variant) { return variant.fits(args, stream.device()); };
-  std::ranges::find_if(attention_variants<T>() | std::views::reverse, fits)->run(args, stream);
+  const auto variants = attention_variants<T>();
+  std::find_if(variants.rbegin(), variants.rend(), fits)->run(args, stream);
 }
 
 #define CHEETAH_INSTANTIATE(T)                                           \

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Stores a step's keys and values in the cache, one warp a (row, head).
 // bytes  keys and values read once, written once    bound  memory
 #include "base/error.h"
@@ -34,10 +35,10 @@ __global__ __launch_bounds__(kWarps* kWarpSize) void store_rows(const KvWriteArg
   if (head >= kv.kv_heads || place.position < 0) return;
   const int64_t at = cache_row(kv, place.pages, head, place.position);
   store_row<T, kCache>(args.keys + row * args.key_stride + head * kv.key_dim, kv.key_dim,
-                       kv.keys + at * device_row_bytes<kCache>(kv.key_dim));
+      kv.keys + at * device_row_bytes<kCache>(kv.key_dim));
   if (!kv.values) return;
   store_row<T, kCache>(args.values + row * args.value_stride + head * kv.value_dim, kv.value_dim,
-                       kv.values + at * device_row_bytes<kCache>(kv.value_dim));
+      kv.values + at * device_row_bytes<kCache>(kv.value_dim));
 }
 
 }  // namespace
@@ -46,12 +47,12 @@ template <class T>
 void write_kv(const KvWriteArgs<T>& args, Stream& stream) {
   with_cache_type(args.kv.dtype, [&](auto dtype) {
     launch({.kernel = "write_kv",
-            .grid = {args.batch.rows, (args.kv.kv_heads + kWarps - 1) / kWarps},
-            .block = {kWarpSize, kWarps},
-            .overlaps_previous = true,
-            .numbers = {args.batch.rows, args.kv.kv_heads, args.kv.key_dim, args.kv.value_dim,
-                        static_cast<int64_t>(args.kv.dtype)}},
-           stream, store_rows<T, decltype(dtype)::value>, args);
+               .grid = {args.batch.rows, (args.kv.kv_heads + kWarps - 1) / kWarps},
+               .block = {kWarpSize, kWarps},
+               .overlaps_previous = true,
+               .numbers = {args.batch.rows, args.kv.kv_heads, args.kv.key_dim, args.kv.value_dim,
+                   static_cast<int64_t>(args.kv.dtype)}},
+        stream, store_rows<T, decltype(dtype)::value>, args);
   });
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // From the list of operations to the kernel.
 #include "gpu/stream.h"
@@ -13,6 +14,7 @@ struct ChainTypes {
 };
 
 void launch_chain(const Params& params, const ChainTypes& types, Stream& stream);
-void launch_chain_of_fp8(const Params& params, const ChainTypes& types, Stream& stream);  // cache
+void launch_chain_of_fp8_cache(const Params& params, const ChainTypes& types, Stream& stream);
+void launch_chain_of_f16_weights(const Params& params, const ChainTypes& types, Stream& stream);
 
 }  // namespace cheetah::gpu::chain

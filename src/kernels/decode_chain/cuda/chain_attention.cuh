@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The chain's attention: a block reads one share of one sequence and key head, straight from memory into
 // registers (shared memory is full of weights), 16 tokens a warp at a time. Scores are K q^T: tokens are the
@@ -66,8 +67,8 @@ struct Attention {
   float out[kTiles][4];  // number line * kDim / 8 + 2 tile (+ 1), heads 2 quarter (+ 1)
   float top[2], sum[2];  // of those heads
 
-  __device__ Attention(const Params& params, const Op& operation, const float2* turn_table,
-                       const ShareTable& share_table)
+  __device__ Attention(
+      const Params& params, const Op& operation, const float2* turn_table, const ShareTable& share_table)
       : p(params), op(operation), turns(turn_table), table(share_table) {}
 
   __device__ int group() const { return p.heads / p.kv_heads; }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The kernel of decode_chain.h. Eight warps compute, one thread streams weights, one streams the rows they
 // are multiplied with, and one watches for the operation before to end on all blocks. Blocks come in clusters
@@ -14,10 +15,10 @@ inline constexpr int kWeightWarp = kConsumerWarps, kRowWarp = kConsumerWarps + 1
                      kWatchWarp = kConsumerWarps + 2;
 
 // One kernel: rows of x a copy moves, the type of the weights, how the cache is stored.
-template <int kRows, bool kFp8Weights, class UnitOfCache>
+template <int kRows, Weights kTypeOfWeights, class UnitOfCache>
 struct Form {
-  static constexpr bool kFp8 = kFp8Weights;
-  using R = Ring<kRows, kFp8>;
+  static constexpr Weights kWeights = kTypeOfWeights;
+  using R = Ring<kRows, kWeights>;
   using U = UnitOfCache;
   static constexpr int kTokens = R::kTokens, kDim = U::kDim;
 };
@@ -68,12 +69,12 @@ __device__ void run_product(const Params& p, const Op& op, const typename F::R& 
       scales.ask(p, op);
     }
     if (op.up_row)
-      multiply_gated<F::kTokens, F::kFp8>(op, ring, i, parts);
+      multiply_gated<F::kTokens, F::kWeights>(op, ring, i, parts);
     else
-      multiply_plain<F::kTokens, F::kFp8>(op, ring, i, parts);
+      multiply_plain<F::kTokens, F::kWeights>(op, ring, i, parts);
     sync_consumers();
     if (is_first) scales.finish(p, op);
-    finish_tile<F::kTokens, F::kFp8>(p, op, tile, parts, scales, early);
+    finish_tile<F::kTokens, F::kWeights>(p, op, tile, parts, scales, early);
     sync_consumers();
   }
 }
@@ -96,7 +97,7 @@ struct NextOp {
 template <class F>
 __device__ void compute(const Params& p, const typename F::R& ring, float* parts, Shared<F>& shared) {
   int i = 0, meetings = 0;
-  const Merger<F::kDim, F::kFp8, F::R::kHeadsAtOnce> merger{p, parts, shared.meeting, meetings};
+  const Merger<F::kDim, F::kWeights, F::R::kHeadsAtOnce> merger{p, parts, shared.meeting, meetings};
   for (int o = 0; o < p.num_ops; ++o) {
     const Op op = shared.ops[o & 1];
     const NextOp next(p, o + 1);
@@ -107,7 +108,7 @@ __device__ void compute(const Params& p, const typename F::R& ring, float* parts
     } else if (op.kind == Kind::kAttend) {
       attend<typename F::U>(p, op, shared, merger);
     } else {
-      prepare_rows<F::kFp8>(p, op, parts);
+      prepare_rows<F::kWeights>(p, op, parts);
     }
     ptx::barrier_wait(&shared.begun, o & 1);  // blocks without a share of it keep step, too
     next.put(shared.ops[(o + 1) & 1]);
@@ -179,28 +180,29 @@ __global__ void __launch_bounds__(kThreads, 1) decode_chain(const Params p) {
 template <class F>
 void launch_form(const Params& params, Stream& stream) {
   gpu::launch({.kernel = "decode_chain",
-               .grid = {stream.device().num_sms / 2 * 2},
-               .block = {kThreads},
-               .shared_bytes = F::R::kBytes,
-               .cluster = {2},
-               .overlaps_previous = true,
-               .numbers = {params.rows, params.num_ops, params.hidden, params.heads, params.kv_heads}},
-              stream, decode_chain<F>, params);
+                  .grid = {stream.device().num_sms / 2 * 2},
+                  .block = {kThreads},
+                  .shared_bytes = F::R::kBytes,
+                  .cluster = {2},
+                  .overlaps_previous = true,
+                  .numbers = {params.rows, params.num_ops, params.hidden, params.heads, params.kv_heads}},
+      stream, decode_chain<F>, params);
 }
 
-template <bool kFp8, class U>
+template <Weights kWeights, class U>
 void launch_rows(const Params& params, Stream& stream) {
   static_assert(kRowBoxes.size() == 2);
-  if (params.rows <= kRowBoxes[0]) return launch_form<Form<kRowBoxes[0], kFp8, U>>(params, stream);
-  launch_form<Form<kRowBoxes[1], kFp8, U>>(params, stream);
+  if (params.rows <= kRowBoxes[0]) return launch_form<Form<kRowBoxes[0], kWeights, U>>(params, stream);
+  launch_form<Form<kRowBoxes[1], kWeights, U>>(params, stream);
 }
 
+// Weights in BF16 or FP8.
 template <class U>
 void launch_with(const Params& params, DType weights, Stream& stream) {
   if (weights == DType::kF8E4M3)
-    launch_rows<true, U>(params, stream);
+    launch_rows<Weights::kFp8, U>(params, stream);
   else
-    launch_rows<false, U>(params, stream);
+    launch_rows<Weights::kBf16, U>(params, stream);
 }
 
 }  // namespace cheetah::gpu::chain

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // How the parts of an attended head come together: those of a block's warps in shared memory, those of a pair
 // of blocks in the first one's, and those of several pairs in global memory, where the block that writes the
@@ -91,7 +92,7 @@ struct Meeting {
   }
 };
 
-template <int kDim, bool kFp8, int kHeads>  // kHeads come together at a time
+template <int kDim, Weights kWeights, int kHeads>  // kHeads come together at a time
 struct Merger {
   static constexpr int kNumbers = kHeads * kDim;  // of a warp's part
   static constexpr int kLine = kDim / 8;          // numbers of a line of lanes
@@ -131,7 +132,7 @@ struct Merger {
     const int64_t head = static_cast<int64_t>(share.row) * p.heads + share.head * group();
     const float scale = 1.f / part.statistics.y;
     *reinterpret_cast<uint32_t*>(p.attended + head * kDim + number) =
-        narrow_pair<kFp8>(part.numbers.x * scale, part.numbers.y * scale);
+        narrow_pair<kWeights>(part.numbers.x * scale, part.numbers.y * scale);
   }
   // The first of a pair's heads among all parts in global memory.
   __device__ int64_t place_of(const Share& share, int pair) const {
@@ -144,7 +145,7 @@ struct Merger {
     return reinterpret_cast<float2*>(p.statistics) + head + number / kDim;
   }
 
-  // Heads [first, first + kHeads) of what the block's warps have seen: two numbers a thread.
+  // Heads [first, first + kHeads) of what the block's warps have seen: two numbers per thread.
   template <class A>
   __device__ Part merge_warps(const A& seen, int first) const {
     put(seen, first);
@@ -215,9 +216,8 @@ struct Merger {
     for (int number = own_number(); number < group() * kDim; number += kConsumerWarps * 64) {
       Part part = {make_float2(0.f, 0.f), make_float2(-INFINITY, 0.f)};
       for (int i = 0; i < share.num_pairs; ++i) {
-        const Part both[2] = {part,
-                              {__ldcg(numbers_at(head + i * group(), number)),
-                               __ldcg(statistics_at(head + i * group(), number))}};
+        const Part both[2] = {part, {__ldcg(numbers_at(head + i * group(), number)),
+                                        __ldcg(statistics_at(head + i * group(), number))}};
         part =
             merge_parts<2>([&](int j) { return both[j].numbers; }, [&](int j) { return both[j].statistics; });
       }

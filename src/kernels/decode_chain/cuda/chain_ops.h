@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What the chain's kernel is told: one record an operation, and the step's numbers.
 #include <array>
@@ -23,6 +24,7 @@ inline constexpr int kSumPitch = 1024;  // floats between tokens of the tiles' s
 inline constexpr uint32_t kUnwritten = 0xFFFFFFFF;
 
 enum class Kind : int { kPrepare, kProduct, kAttend };
+enum class Weights { kBf16, kF16, kFp8 };
 
 struct Op {
   Kind kind = Kind::kProduct;

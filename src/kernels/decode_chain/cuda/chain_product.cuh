@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The chain's products: 16 rows of W by 8 tokens at a time on the tensor cores. A thread takes 16 bytes of a
 // row of W at once and the same numbers of x: which inner index they have in the tensor cores' eyes does not
@@ -29,11 +30,20 @@ struct Sums {
   __device__ float at(int j, int e) const { return of_half[0][j][e] + of_half[1][j][e]; }
 };
 
-// Rows of x are BF16, and F16 where W is FP8: the device widens FP8 to F16 in one instruction.
+// 16 rows of W by 8 tokens, 16 numbers of each.
+template <Weights kWeights>
+__device__ void multiply(float (&sums)[4], const uint4& w, uint32_t x_low, uint32_t x_high) {
+  if constexpr (kWeights == Weights::kBf16)
+    ptx::multiply_bf16(sums, w, x_low, x_high);
+  else
+    ptx::multiply_f16(sums, w, x_low, x_high);
+}
+
+// Rows of x are BF16 where W is, and F16 otherwise: the device widens FP8 to F16 in one instruction.
 //
 // sums += 16 rows from `row` of a box of W times the tokens' numbers in its boxes of x. Neighbouring threads
 // take every other piece of a row: with the rows' swizzle no bank is asked twice.
-template <class R, bool kFp8, int kTokens>
+template <class R, Weights kWeights, int kTokens>
 __device__ void multiply_box(Sums<kTokens>& both, const unsigned char* w, int row, const unsigned char* x) {
   const int lane = threadIdx.x % 32, line = lane / 4, quarter = lane % 4;
   const auto token = [&](int j) { return R::kXBoxBytes == 128 ? 0 : j * 8 + line; };  // one row: all read it
@@ -44,7 +54,7 @@ __device__ void multiply_box(Sums<kTokens>& both, const unsigned char* w, int ro
     const uint4 low = piece(w, row + line, chunk), high = piece(w, row + line + 8, chunk);
     const uint32_t low_words[4] = {low.x, low.y, low.z, low.w},
                    high_words[4] = {high.x, high.y, high.z, high.w};
-    if constexpr (kFp8) {
+    if constexpr (kWeights == Weights::kFp8) {
       const unsigned char* box = x + chunk / 4 * R::kXBoxBytes;
       uint32_t b[kTokens / 8][8];
 #pragma unroll
@@ -67,8 +77,8 @@ __device__ void multiply_box(Sums<kTokens>& both, const unsigned char* w, int ro
 #pragma unroll
       for (int j = 0; j < kTokens / 8; ++j) {
         const uint4 b = piece(x, token(j), chunk);
-        ptx::multiply_bf16(sums[j], {low_words[0], high_words[0], low_words[1], high_words[1]}, b.x, b.y);
-        ptx::multiply_bf16(sums[j], {low_words[2], high_words[2], low_words[3], high_words[3]}, b.z, b.w);
+        multiply<kWeights>(sums[j], {low_words[0], high_words[0], low_words[1], high_words[1]}, b.x, b.y);
+        multiply<kWeights>(sums[j], {low_words[2], high_words[2], low_words[3], high_words[3]}, b.z, b.w);
       }
     }
   }
@@ -93,16 +103,16 @@ __device__ void put_sums(const Sums<kTokens>& sums, float* parts, int row_of_til
 }
 
 // The warps' shares of a gated tile: groups of 16 of its 4 * box_rows rows, two a warp at most.
-template <int kTokens, bool kFp8, class R>
+template <int kTokens, Weights kWeights, class R>
 __device__ void multiply_gated(const Op& op, const R& ring, int& i, float* parts) {
   const int warp = threadIdx.x / 32, groups = op.box_rows / 4;
   Sums<kTokens> sums[2];
   for (int k = 0; k < op.k_boxes; ++k, ++i) {
     ring.wait_x(i);
     ring.wait_w(i);
-    if (warp < groups) multiply_box<R, kFp8, kTokens>(sums[0], ring.w(i), warp * 16, ring.x(i));
+    if (warp < groups) multiply_box<R, kWeights, kTokens>(sums[0], ring.w(i), warp * 16, ring.x(i));
     if (warp + kConsumerWarps < groups)
-      multiply_box<R, kFp8, kTokens>(sums[1], ring.w(i), (warp + kConsumerWarps) * 16, ring.x(i));
+      multiply_box<R, kWeights, kTokens>(sums[1], ring.w(i), (warp + kConsumerWarps) * 16, ring.x(i));
     __syncwarp();
     if (threadIdx.x % 32 == 0) ptx::barrier_arrive(&ring.empty[i % R::kStages]);
   }
@@ -114,7 +124,7 @@ __device__ void multiply_gated(const Op& op, const R& ring, int& i, float* parts
 }
 
 // … and of a plain tile: a group of 16 rows and a share of the inner dimension each.
-template <int kTokens, bool kFp8, class R>
+template <int kTokens, Weights kWeights, class R>
 __device__ void multiply_plain(const Op& op, const R& ring, int& i, float* parts) {
   const int warp = threadIdx.x / 32, group = warp / op.k_ways, way = warp % op.k_ways;
   const bool works = group * 16 < op.box_rows;
@@ -124,8 +134,8 @@ __device__ void multiply_plain(const Op& op, const R& ring, int& i, float* parts
     ring.wait_w(i);
     const int count = works ? min(op.boxes_per_stage, op.k_boxes - k) : 0;
     for (int b = way; b < count; b += op.k_ways)
-      multiply_box<R, kFp8, kTokens>(sums, ring.w(i) + b * op.box_rows * 128, group * 16,
-                                     ring.x(i) + b * R::kXBoxesPerWBox * R::kXBoxBytes);
+      multiply_box<R, kWeights, kTokens>(sums, ring.w(i) + b * op.box_rows * 128, group * 16,
+          ring.x(i) + b * R::kXBoxesPerWBox * R::kXBoxBytes);
     __syncwarp();
     if (threadIdx.x % 32 == 0) ptx::barrier_arrive(&ring.empty[i % R::kStages]);
   }
@@ -143,16 +153,16 @@ __device__ inline float4 load4(const float* from) { return __ldg(reinterpret_cas
 __device__ inline uint2 narrow4(float4 v) {
   return make_uint2(pack_pair<kBf16>(v.x, v.y), pack_pair<kBf16>(v.z, v.w));
 }
-template <bool kFp8>  // … in the type of the rows that the next product takes
+template <Weights kWeights>  // … in the type of the rows that the next product takes
 __device__ inline uint2 narrow_row(float4 v) {
-  if constexpr (!kFp8) return narrow4(v);
+  if constexpr (kWeights == Weights::kBf16) return narrow4(v);
   const auto fit = [](float x) { return fminf(fmaxf(x, -65504.f), 65504.f); };
   constexpr auto kF16 = wgmma::Input::kF16;
   return make_uint2(pack_pair<kF16>(fit(v.x), fit(v.y)), pack_pair<kF16>(fit(v.z), fit(v.w)));
 }
-template <bool kFp8>
+template <Weights kWeights>
 __device__ inline uint32_t narrow_pair(float a, float b) {
-  return narrow_row<kFp8>(make_float4(a, b, 0.f, 0.f)).x;
+  return narrow_row<kWeights>(make_float4(a, b, 0.f, 0.f)).x;
 }
 __device__ inline float4 widen4(uint2 raw) {
   const float2 low = unpack_pair<kBf16>(raw.x), high = unpack_pair<kBf16>(raw.y);
@@ -218,10 +228,10 @@ __device__ inline float4 scale_and_bias(const Op& op, float4 v, int row, float s
   return op.bias ? add(v, load4(op.bias + row)) : v;
 }
 
-// A warp a token: adds the parts up and makes what the next operation takes.
-template <int kTokens, bool kFp8>
+// A warp per token: adds the parts up and makes what the next operation takes.
+template <int kTokens, Weights kWeights>
 __device__ void finish_tile(const Params& p, const Op& op, int tile, const float* parts,
-                            const RowScales<kTokens>& scales, const Early<kTokens>& early) {
+    const RowScales<kTokens>& scales, const Early<kTokens>& early) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, rows = op.box_rows;
   const int per_tile = op.up_row ? 2 * rows : rows;
 #pragma unroll
@@ -240,7 +250,7 @@ __device__ void finish_tile(const Params& p, const Op& op, int tile, const float
         const float4 g = scale_and_bias(op, part(at / rows, at % rows), output, scale);
         const float4 up = scale_and_bias(op, part(at / rows + 2, at % rows), output + op.up_row, scale);
         v = make_float4(hopper::gated_silu(g.x, up.x), hopper::gated_silu(g.y, up.y),
-                        hopper::gated_silu(g.z, up.z), hopper::gated_silu(g.w, up.w));
+            hopper::gated_silu(g.z, up.z), hopper::gated_silu(g.w, up.w));
       } else {
         v = part(0, at);
         for (int way = 1; way < op.k_ways; ++way) v = add(v, part(way, at));
@@ -252,12 +262,12 @@ __device__ void finish_tile(const Params& p, const Op& op, int tile, const float
         continue;
       }
       if (op.residual) v = add(v, widen4(early.residual[n]));
-      const uint2 stored = op.up_row ? narrow_row<kFp8>(times(v, op.y_scale)) : narrow4(v);
+      const uint2 stored = op.up_row ? narrow_row<kWeights>(times(v, op.y_scale)) : narrow4(v);
       store_words(op.y + where, stored);
       if (op.gained) {
         const float4 kept = widen4(stored);
         squares += kept.x * kept.x + kept.y * kept.y + kept.z * kept.z + kept.w * kept.w;
-        *reinterpret_cast<uint2*>(op.gained + where) = narrow_row<kFp8>(times(kept, early.gain));
+        *reinterpret_cast<uint2*>(op.gained + where) = narrow_row<kWeights>(times(kept, early.gain));
       }
     }
     if (op.square_sums_out) {
@@ -268,7 +278,7 @@ __device__ void finish_tile(const Params& p, const Op& op, int tile, const float
 }
 
 // The first norm's input: block t makes it of token t's embedding.
-template <bool kFp8>
+template <Weights kWeights>
 __device__ void prepare_rows(const Params& p, const Op& op, float* shared) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   for (int token = blockIdx.x; token < p.rows; token += gridDim.x) {
@@ -278,7 +288,7 @@ __device__ void prepare_rows(const Params& p, const Op& op, float* shared) {
       const float4 v = widen4(__ldcg(reinterpret_cast<const uint2*>(p.x + row + at)));
       squares += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
       *reinterpret_cast<uint2*>(op.gained + row + at) =
-          narrow_row<kFp8>(times(v, times(load4(op.gain + at), op.y_scale)));
+          narrow_row<kWeights>(times(v, times(load4(op.gain + at), op.y_scale)));
     }
     squares = warp_sum(squares);
     if (lane == 0) shared[warp] = squares;

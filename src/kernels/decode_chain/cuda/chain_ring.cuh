@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The ring of shared memory through which weights and rows of x reach the arithmetic.
 #include "gpu/ptx.cuh"
@@ -7,12 +8,13 @@ namespace cheetah::gpu::chain {
 
 // A stage holds boxes of W, 128 bytes of each of their rows, and the parts of x they are multiplied with: 64
 // numbers of kRows tokens a box. The fewer rows, the more weights fit.
-template <int kRows, bool kFp8>
+template <int kRows, Weights kWeights>
 struct Ring {
   static constexpr int kMaxRows = kRows;
   static constexpr int kTokens = kRows < 8 ? 8 : kRows;  // as the tensor cores see them
   static constexpr int kXBoxBytes = kRows * 128;
-  static constexpr int kXBoxesPerWBox = kFp8 ? 2 : 1;  // 128 bytes of W are 128 or 64 numbers
+  static constexpr int kXBoxesPerWBox =
+      kWeights == Weights::kFp8 ? 2 : 1;  // 128 bytes of W are 128 or 64 numbers
   static constexpr int kStageBytes =
       (kStageWeightBytes + kMaxWBoxes * kXBoxesPerWBox * kXBoxBytes + 1023) / 1024 * 1024;
   static constexpr int kHeadsAtOnce = kRows == 1 ? 4 : 2;  // whose parts come together in attention
@@ -22,7 +24,7 @@ struct Ring {
   static constexpr int kStages = ((227 << 10) - 1024 - kPartBytes - kStaticBytes) / kStageBytes;
   static constexpr int kBytes = kStages * kStageBytes + kPartBytes + 1024;
   // The weights behind attention wait until it has its queries: until then the memory is for those who wait.
-  static constexpr bool kHoldsForAttention = kRows > 1 && !kFp8;
+  static constexpr bool kHoldsForAttention = kRows > 1 && kWeights != Weights::kFp8;
 
   unsigned char* data;
   uint64_t* w_full;
@@ -55,7 +57,7 @@ __device__ inline unsigned add_acquire_release(unsigned* address) {
   return before;
 }
 
-// Four 16-bit numbers that somebody may wait for.
+// Four 16-bit numbers that a reader may wait for.
 __device__ inline void store_words(void* to, uint2 v) {
   const uint64_t word = static_cast<uint64_t>(v.y) << 32 | v.x;
   asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(word) : "memory");

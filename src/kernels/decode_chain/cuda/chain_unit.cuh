@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Sixteen cached tokens in a warp's registers, and the products made of them, for each type a cache may have.
 // Lane 4 l + q (line l, quarter q) holds, of the keys of tokens l and l + 8, every fourth piece of a few
@@ -57,7 +58,7 @@ struct Bf16Unit {
 
   __device__ static uint4 pack(const float (&v)[8]) {
     return make_uint4(pack_pair<kBf16>(v[0], v[1]), pack_pair<kBf16>(v[2], v[3]),
-                      pack_pair<kBf16>(v[4], v[5]), pack_pair<kBf16>(v[6], v[7]));
+        pack_pair<kBf16>(v[4], v[5]), pack_pair<kBf16>(v[6], v[7]));
   }
   __device__ void put_query(const Numbers& v) {
 #pragma unroll
@@ -100,15 +101,15 @@ struct Bf16Unit {
 #pragma unroll
     for (int j = 0; j < kValuePieces; ++j) {
       const uint32_t v[4][4] = {{values[0][j].x, values[0][j].y, values[0][j].z, values[0][j].w},
-                                {values[1][j].x, values[1][j].y, values[1][j].z, values[1][j].w},
-                                {values[2][j].x, values[2][j].y, values[2][j].z, values[2][j].w},
-                                {values[3][j].x, values[3][j].y, values[3][j].z, values[3][j].w}};
+          {values[1][j].x, values[1][j].y, values[1][j].z, values[1][j].w},
+          {values[2][j].x, values[2][j].y, values[2][j].z, values[2][j].w},
+          {values[3][j].x, values[3][j].y, values[3][j].z, values[3][j].w}};
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         ptx::multiply_bf16(out[j * 4 + i],
-                           {__byte_perm(v[0][i], v[1][i], 0x5410), __byte_perm(v[0][i], v[1][i], 0x7632),
-                            __byte_perm(v[2][i], v[3][i], 0x5410), __byte_perm(v[2][i], v[3][i], 0x7632)},
-                           b0, b1);
+            {__byte_perm(v[0][i], v[1][i], 0x5410), __byte_perm(v[0][i], v[1][i], 0x7632),
+                __byte_perm(v[2][i], v[3][i], 0x5410), __byte_perm(v[2][i], v[3][i], 0x7632)},
+            b0, b1);
     }
   }
 };
@@ -150,8 +151,8 @@ struct Fp8Unit {
     const auto fit = [](float x) { return fminf(fmaxf(x, -65504.f), 65504.f); };
 #pragma unroll
     for (int j = 0; j < kPieces; ++j)
-      q[j] = make_uint2(pack_pair<kF16>(fit(v[j][0]), fit(v[j][1])),
-                        pack_pair<kF16>(fit(v[j][2]), fit(v[j][3])));
+      q[j] = make_uint2(
+          pack_pair<kF16>(fit(v[j][0]), fit(v[j][1])), pack_pair<kF16>(fit(v[j][2]), fit(v[j][3])));
   }
   // The same codes as cache_store.cuh's: the nearest, ties to even.
   __device__ static uint32_t codes(float a, float b, float c, float d, float inverse) {
@@ -197,7 +198,7 @@ struct Fp8Unit {
       numbers[j] =
           widen4(j % 2 == 0 ? make_uint2(v[j / 2].x, v[j / 2].y) : make_uint2(v[j / 2].z, v[j / 2].w));
       largest = fmaxf(largest, fmaxf(fmaxf(fabsf(numbers[j].x), fabsf(numbers[j].y)),
-                                     fmaxf(fabsf(numbers[j].z), fabsf(numbers[j].w))));
+                                   fmaxf(fabsf(numbers[j].z), fabsf(numbers[j].w))));
     }
 #pragma unroll
     for (int step = 4; step < 32; step *= 2) largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, step));
@@ -240,9 +241,9 @@ struct Fp8Unit {
       for (int i = 0; i < 2; ++i) {
         const uint32_t(&v)[4] = i == 0 ? low : high;
         ptx::multiply_f16(out[j * 2 + i],
-                          {__byte_perm(v[0], v[1], 0x5410), __byte_perm(v[0], v[1], 0x7632),
-                           __byte_perm(v[2], v[3], 0x5410), __byte_perm(v[2], v[3], 0x7632)},
-                          b0, b1);
+            {__byte_perm(v[0], v[1], 0x5410), __byte_perm(v[0], v[1], 0x7632),
+                __byte_perm(v[2], v[3], 0x5410), __byte_perm(v[2], v[3], 0x7632)},
+            b0, b1);
       }
     }
   }

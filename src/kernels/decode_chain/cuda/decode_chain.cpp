@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The list of operations of a model's decode step, and the buffers between them.
 #include "kernels/decode_chain/decode_chain.h"
 
@@ -17,10 +18,10 @@ using chain::kRowBoxes;
 // As [columns / 64, rows, 64]: a copy moves `blocks` of 64 columns, one behind the other.
 TensorMap row_map(const Bf16* rows, int64_t width, int box_rows, int blocks) {
   return make_tensor_map(rows, {.element = TensorElement::kBF16,
-                                .rank = 3,
-                                .dims = {64, kRows, width / 64},
-                                .strides = {width * 2, 128},
-                                .box = {64, box_rows, blocks}});
+                                   .rank = 3,
+                                   .dims = {64, kRows, width / 64},
+                                   .strides = {width * 2, 128},
+                                   .box = {64, box_rows, blocks}});
 }
 
 // … and 128 bytes of `box_rows` rows of W.
@@ -28,13 +29,13 @@ TensorMap weight_map(const WeightMatrix& w, int box_rows, int blocks) {
   const bool fp8 = w.dtype == DType::kF8E4M3;
   const int64_t columns = fp8 ? 128 : 64;
   return make_tensor_map(w.data, {.element = fp8 ? TensorElement::kU8 : TensorElement::kBF16,
-                                  .rank = 3,
-                                  .dims = {columns, w.rows, w.cols / columns},
-                                  .strides = {w.cols * (fp8 ? 1 : 2), 128},
-                                  .box = {static_cast<int>(columns), box_rows, blocks}});
+                                     .rank = 3,
+                                     .dims = {columns, w.rows, w.cols / columns},
+                                     .strides = {w.cols * (fp8 ? 1 : 2), 128},
+                                     .box = {static_cast<int>(columns), box_rows, blocks}});
 }
 
-// F16 has less room than BF16 at both ends; rows for FP8 weights are kept in the middle of it.
+// F16 has less room than BF16 at both ends; rows in F16 are kept in the middle of it.
 constexpr float kGainedScale = 1.f / 64, kActScale = 1.f / 16;
 
 uint16_t* bits(Bf16* pointer) { return reinterpret_cast<uint16_t*>(pointer); }
@@ -75,13 +76,15 @@ struct DecodeChain::State {
   int pairs_of(int64_t rows) const;
   bool has_head() const { return model.head.w.data != nullptr; }
   int64_t first_row_map() const { return std::ssize(model.layers) * 4 + 1; }
-  bool is_fp8() const { return model.layers.front().qkv.w.dtype == DType::kF8E4M3; }
+  DType weights() const { return model.layers.front().qkv.w.dtype; }
+  bool is_fp8() const { return weights() == DType::kF8E4M3; }
+  bool has_f16_rows() const { return weights() != DType::kBF16; }
   // Without a head nobody reads what the last product prepares.
   const float* final_gain() const {
     return has_head() ? model.final_norm : model.layers.back().attention_norm;
   }
-  float gained_scale() const { return is_fp8() ? kGainedScale : 1.f; }
-  float act_scale() const { return is_fp8() ? kActScale : 1.f; }
+  float gained_scale() const { return has_f16_rows() ? kGainedScale : 1.f; }
+  float act_scale() const { return has_f16_rows() ? kActScale : 1.f; }
 };
 
 void DecodeChain::State::allocate_rows() {
@@ -131,8 +134,8 @@ void DecodeChain::State::make_maps() {
   stream.wait();  // `host` goes away
 }
 
-chain::Op DecodeChain::State::product(const ChainMatrix& matrix, bool gated, int64_t map, int64_t rows_map,
-                                      size_t shape) const {
+chain::Op DecodeChain::State::product(
+    const ChainMatrix& matrix, bool gated, int64_t map, int64_t rows_map, size_t shape) const {
   const int64_t outputs = gated ? matrix.w.rows / 2 : matrix.w.rows;
   const ChainTiling tiling = tiling_of(matrix.w, gated);
   chain::Op op;
@@ -232,8 +235,8 @@ void DecodeChain::use_cache(std::span<const PagedKv> layers) {
   CHEETAH_ASSERT(layers.size() == state_->model.layers.size(), "a cache a layer");
   std::vector<const std::byte*> pointers;
   for (const PagedKv& kv : layers) {
-    CHEETAH_ASSERT(chain_takes_cache(kv.dtype) && kv.dtype == layers.front().dtype,
-                   "a cache the chain takes");
+    CHEETAH_ASSERT(
+        chain_takes_cache(kv.dtype) && kv.dtype == layers.front().dtype, "a cache the chain takes");
     pointers.push_back(kv.keys);
     pointers.push_back(kv.values);
   }
@@ -249,7 +252,7 @@ void DecodeChain::use_cache(std::span<const PagedKv> layers) {
       ops[i - 1].values = ops[i].values = layers[layer++].values;
     }
     copy_to_device(state_->device_ops[shape], state_->ops[shape].data(),
-                   std::ssize(state_->ops[shape]) * static_cast<int64_t>(sizeof(chain::Op)), state_->stream);
+        std::ssize(state_->ops[shape]) * static_cast<int64_t>(sizeof(chain::Op)), state_->stream);
   }
 }
 
@@ -261,34 +264,32 @@ void DecodeChain::run(const AttentionBatch& batch, int64_t page_tokens, float* l
   CHEETAH_ASSERT(logits != nullptr || !s.has_head(), "room for the logits");
   const auto shape = static_cast<size_t>(std::ranges::lower_bound(kRowBoxes, batch.rows) - kRowBoxes.begin());
   chain::launch_chain({.ops = s.device_ops[shape],
-                       .num_ops = static_cast<int>(s.ops[shape].size()),
-                       .rows = static_cast<int>(batch.rows),
-                       .hidden = static_cast<int>(s.model.hidden),
-                       .norm_eps = s.model.norm_eps,
-                       .heads = static_cast<int>(s.model.heads),
-                       .kv_heads = static_cast<int>(s.model.kv_heads),
-                       .head_dim = static_cast<int>(s.model.head_dim),
-                       .pairs = s.pairs_of(batch.rows),
-                       .attention_scale = s.model.attention_scale,
-                       .sequences = batch.sequences,
-                       .pages = batch.pages,
-                       .positions = batch.positions,
-                       .page_tokens = static_cast<int>(page_tokens),
-                       .inv_freq = s.model.inv_freq,
-                       .rope_magnitude = s.model.rope_magnitude,
-                       .x = bits(s.x),
-                       .qkv = bits(s.qkv),
-                       .attended = bits(s.attended),
-                       .logits = logits,
-                       .partial = s.partial,
-                       .statistics = s.statistics,
-                       .shares_done = s.shares_done,
-                       .arrivals = s.arrivals,
-                       .arrivals_before = s.arrivals + 32},
-                      {.weights = s.model.layers.front().qkv.w.dtype,
-                       .cache = s.cache_type,
-                       .head_dim = static_cast<int>(s.model.head_dim)},
-                      s.stream);
+                          .num_ops = static_cast<int>(s.ops[shape].size()),
+                          .rows = static_cast<int>(batch.rows),
+                          .hidden = static_cast<int>(s.model.hidden),
+                          .norm_eps = s.model.norm_eps,
+                          .heads = static_cast<int>(s.model.heads),
+                          .kv_heads = static_cast<int>(s.model.kv_heads),
+                          .head_dim = static_cast<int>(s.model.head_dim),
+                          .pairs = s.pairs_of(batch.rows),
+                          .attention_scale = s.model.attention_scale,
+                          .sequences = batch.sequences,
+                          .pages = batch.pages,
+                          .positions = batch.positions,
+                          .page_tokens = static_cast<int>(page_tokens),
+                          .inv_freq = s.model.inv_freq,
+                          .rope_magnitude = s.model.rope_magnitude,
+                          .x = bits(s.x),
+                          .qkv = bits(s.qkv),
+                          .attended = bits(s.attended),
+                          .logits = logits,
+                          .partial = s.partial,
+                          .statistics = s.statistics,
+                          .shares_done = s.shares_done,
+                          .arrivals = s.arrivals,
+                          .arrivals_before = s.arrivals + 32},
+      {.weights = s.weights(), .cache = s.cache_type, .head_dim = static_cast<int>(s.model.head_dim)},
+      s.stream);
 }
 
 }  // namespace cheetah::gpu

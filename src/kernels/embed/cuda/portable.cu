@@ -1,4 +1,5 @@
-// One block a token.
+// SPDX-License-Identifier: MIT
+// One block per token.
 // bytes  each token's row of the table, and y    bound  memory
 #include "gpu/launch.cuh"
 #include "gpu/ptx.cuh"
@@ -12,8 +13,8 @@ namespace {
 constexpr int kThreads = 256;
 
 template <class T>
-__global__ __launch_bounds__(kThreads) void embed_rows(const EmbedArgs<T> args, BlockShape shape,
-                                                       int64_t row_bytes) {
+__global__ __launch_bounds__(kThreads) void embed_rows(
+    const EmbedArgs<T> args, BlockShape shape, int64_t row_bytes) {
   ptx::launch_dependents();
   ptx::wait_for_dependencies();
   const int32_t fed = args.fed ? args.fed[blockIdx.x] : -1;
@@ -31,11 +32,11 @@ template <class T>
 void embed(const EmbedArgs<T>& args, Stream& stream) {
   const WeightMatrix& table = args.table;
   launch({.kernel = "embed",
-          .grid = {args.count},
-          .block = {kThreads},
-          .overlaps_previous = true,
-          .numbers = {args.count, table.rows, table.cols, static_cast<int64_t>(table.dtype)}},
-         stream, embed_rows<T>, args, block_shape(table.dtype), row_bytes(table.dtype, table.cols));
+             .grid = {args.count},
+             .block = {kThreads},
+             .overlaps_previous = true,
+             .numbers = {args.count, table.rows, table.cols, static_cast<int64_t>(table.dtype)}},
+      stream, embed_rows<T>, args, block_shape(table.dtype), row_bytes(table.dtype, table.cols));
 }
 
 template void embed<float>(const EmbedArgs<float>&, Stream&);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // blocks_cuda_bench [TYPE ...]: every variant of the four products of a layer of random:llama-8b with W in
 // blocks, and of experts as gpt-oss-20b has them. W is random and never in the cache; medians of five runs of
 // ten launches. A line: microseconds of each product, those of 32 layers, and the rate at which W as stored
@@ -20,10 +21,8 @@ struct Product {
   int64_t n, k;
   bool gated, adds;
 };
-constexpr Product kLayer[] = {{6144, 4096, false, false},
-                              {4096, 4096, false, true},
-                              {28672, 4096, true, false},
-                              {4096, 14336, false, true}};
+constexpr Product kLayer[] = {{6144, 4096, false, false}, {4096, 4096, false, true},
+    {28672, 4096, true, false}, {4096, 14336, false, true}};
 constexpr int64_t kMostRows = 256, kMostN = 28672, kMostK = 14336;
 
 class Bench {
@@ -31,11 +30,11 @@ class Bench {
   void type(DType dtype) {
     fill(dtype);
     std::printf("%-6s %4s %-16s %7s %7s %7s %7s %9s %6s\n", std::string(name_of(dtype)).c_str(), "m",
-                "variant", "qkv", "o", "gate up", "down", "32 layers", "GB/s");
+        "variant", "qkv", "o", "gate up", "down", "32 layers", "GB/s");
     for (const int64_t m : {1, 2, 4, 8, 16, 32, 64, 128, 256})
       for (const auto& variant : gemm_variants<Bf16, Bf16>().subspan(1)) line(dtype, m, variant);
-    std::printf("%-6s %4s %-22s %9s %9s %6s\n", "", "m", "32 experts, 4 a token", "5760x2880", "2880x2880",
-                "GB/s");
+    std::printf(
+        "%-6s %4s %-22s %9s %9s %6s\n", "", "m", "32 experts, 4 a token", "5760x2880", "2880x2880", "GB/s");
     for (const int64_t m : {1, 8, 64, 512}) experts(dtype, m);
   }
 
@@ -60,16 +59,16 @@ class Bench {
       const int64_t outputs = p.gated ? p.n / 2 : p.n, w_bytes = p.n * row_bytes(dtype, p.k),
                     places = std::max<int64_t>(1, w_.size() / w_bytes);
       GemmArgs<Bf16, Bf16> args{.x = x_.as<Bf16>(),
-                                .x_stride = p.k,
-                                .m = m,
-                                .w = {.dtype = dtype, .rows = p.n, .cols = p.k, .data = w_.data()},
-                                .gated = p.gated,
-                                .residual = p.adds ? y_.as<Bf16>() : nullptr,
-                                .residual_stride = outputs,
-                                .y = y_.as<Bf16>(),
-                                .y_stride = outputs,
-                                .widened = wide_.as<Bf16>(),
-                                .widened_numbers = p.n * p.k};
+          .x_stride = p.k,
+          .m = m,
+          .w = {.dtype = dtype, .rows = p.n, .cols = p.k, .data = w_.data()},
+          .gated = p.gated,
+          .residual = p.adds ? y_.as<Bf16>() : nullptr,
+          .residual_stride = outputs,
+          .y = y_.as<Bf16>(),
+          .y_stride = outputs,
+          .widened = wide_.as<Bf16>(),
+          .widened_numbers = p.n * p.k};
       if (!variant.fits(args, device_)) return;
       int64_t turn = 0;
       us[i] = median_us([&] {
@@ -80,7 +79,7 @@ class Bench {
       bytes += w_bytes;
     }
     std::printf("%6s %4ld %-16s %7.1f %7.1f %7.1f %7.1f %9.0f %6.0f\n", "", static_cast<long>(m),
-                variant.name, us[0], us[1], us[2], us[3], 32 * sum, static_cast<double>(bytes) / sum * 1e-3);
+        variant.name, us[0], us[1], us[2], us[3], 32 * sum, static_cast<double>(bytes) / sum * 1e-3);
   }
   // Token i goes to four experts from i * 5 on: each has as many rows as another.
   void experts(DType dtype, int64_t m) {
@@ -107,16 +106,15 @@ class Bench {
         }
         const std::vector<TensorMap> maps = grouped_weight_maps(matrices, device_);
         const DeviceBuffer device_data = upload(data), device_maps = upload(maps);
-        const GroupedGemmArgs<Bf16, Bf16> args{
-            .x = x_.as<Bf16>(),
+        const GroupedGemmArgs<Bf16, Bf16> args{.x = x_.as<Bf16>(),
             .x_stride = kCols,
             .rows = m * kEach,
             .w = {.dtype = dtype,
-                  .count = kCount,
-                  .rows = n,
-                  .cols = kCols,
-                  .data = device_data.as<const std::byte*>(),
-                  .maps = maps.empty() ? nullptr : device_maps.as<TensorMap>()},
+                .count = kCount,
+                .rows = n,
+                .cols = kCols,
+                .data = device_data.as<const std::byte*>(),
+                .maps = maps.empty() ? nullptr : device_maps.as<TensorMap>()},
             .offsets = device_offsets.as<int32_t>(),
             .y = y_.as<Bf16>(),
             .y_stride = n};
@@ -129,7 +127,7 @@ class Bench {
       }
       if (us[0] > 0)
         std::printf("%6s %4ld %-22s %9.1f %9.1f %6.0f\n", "", static_cast<long>(m), variant.name, us[0],
-                    us[1], bytes / (us[0] + us[1]) * 1e-3);
+            us[1], bytes / (us[0] + us[1]) * 1e-3);
     }
   }
   template <class Item>
@@ -181,7 +179,7 @@ void run(const std::vector<std::string>& names) {
   }
   Bench bench;
   for (const DType dtype :
-       {DType::kQ4_K, DType::kQ8_0, DType::kQ4_0, DType::kQ5_K, DType::kQ6_K, DType::kMXFP4})
+      {DType::kQ4_K, DType::kQ8_0, DType::kQ4_0, DType::kQ5_K, DType::kQ6_K, DType::kMXFP4})
     if (names.empty() || std::ranges::find(names, name_of(dtype)) != names.end()) bench.type(dtype);
 }
 

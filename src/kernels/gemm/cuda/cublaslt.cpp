@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/gemm/cuda/cublaslt.h"
 
 #include <cublasLt.h>
@@ -16,7 +17,7 @@ class Library {
  public:
   Library() {
     for (const char* name :
-         {"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so"})
+        {"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so"})
       if (!library_) library_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (library_ && call("cublasLtCreate", &handle_) != CUBLAS_STATUS_SUCCESS) handle_ = nullptr;
   }
@@ -68,8 +69,8 @@ uint32_t alignment_of(const HopperGemmArgs& args) {
 // Everything a plan depends on: all but the pointers.
 auto key_of(const HopperGemmArgs& args) {
   return std::tuple(args.dtype, args.y_dtype, args.m, args.n, args.k, args.x_stride, args.y_stride,
-                    args.residual ? args.residual_stride : 0, args.bias != nullptr, args.x_scales != nullptr,
-                    args.workspace_bytes, alignment_of(args));
+      args.residual ? args.residual_stride : 0, args.bias != nullptr, args.x_scales != nullptr,
+      args.workspace_bytes, alignment_of(args));
 }
 
 // y^T = W x^T, columns first: the library's own order, and the only one it takes in FP8.
@@ -97,44 +98,43 @@ class Plan {
   cublasStatus_t run(const HopperGemmArgs& args, Stream& stream) {
     if (!point(args)) return CUBLAS_STATUS_INVALID_VALUE;
     const float one = 1, added = args.residual ? 1 : 0;
-    return blas_.call(
-        "cublasLtMatmul", blas_.handle(), operation_, static_cast<const void*>(&one), args.w, w_, args.x, x_,
-        static_cast<const void*>(&added), args.residual ? args.residual : args.y, added_, args.y, y_,
-        static_cast<const cublasLtMatmulAlgo_t*>(&found_.algo), static_cast<void*>(args.workspace),
-        static_cast<size_t>(args.workspace_bytes), stream.handle());
+    return blas_.call("cublasLtMatmul", blas_.handle(), operation_, static_cast<const void*>(&one), args.w,
+        w_, args.x, x_, static_cast<const void*>(&added), args.residual ? args.residual : args.y, added_,
+        args.y, y_, static_cast<const cublasLtMatmulAlgo_t*>(&found_.algo),
+        static_cast<void*>(args.workspace), static_cast<size_t>(args.workspace_bytes), stream.handle());
   }
 
  private:
   template <class Value>
   bool set(cublasLtMatmulDescAttributes_t what, Value value) {
-    return blas_.did("cublasLtMatmulDescSetAttribute", operation_, what, static_cast<const void*>(&value),
-                     sizeof value);
+    return blas_.did(
+        "cublasLtMatmulDescSetAttribute", operation_, what, static_cast<const void*>(&value), sizeof value);
   }
   template <class Value>
   bool prefer(cublasLtMatmulPreferenceAttributes_t what, Value value) {
     return blas_.did("cublasLtMatmulPreferenceSetAttribute", preference_, what,
-                     static_cast<const void*>(&value), sizeof value);
+        static_cast<const void*>(&value), sizeof value);
   }
   bool describe_ending(const HopperGemmArgs& args) {
     if (args.bias && !(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS) &&
-                       set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, int32_t{CUDA_R_32F})))
+                         set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, int32_t{CUDA_R_32F})))
       return false;
     if (args.dtype != DType::kF8E4M3) return true;
     // The tensor cores' own sums, as our kernels take them.
     if (!set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1})) return false;
     return !args.x_scales ||
            (set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F}) &&
-            set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F}));
+               set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F}));
   }
   bool create(cublasLtMatrixLayout_t* layout, DType dtype, int64_t rows, int64_t columns, int64_t stride) {
     return blas_.did("cublasLtMatrixLayoutCreate", layout, type_of(dtype), static_cast<uint64_t>(rows),
-                     static_cast<uint64_t>(columns), stride);
+        static_cast<uint64_t>(columns), stride);
   }
   // The pointers that belong to the description of the product.
   bool point(const HopperGemmArgs& args) {
     return (!args.bias || set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias)) &&
            (!args.x_scales || (set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, args.w_scales) &&
-                               set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, args.x_scales)));
+                                  set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, args.x_scales)));
   }
   bool choose(const HopperGemmArgs& args) {
     const uint32_t alignment = alignment_of(args);
@@ -146,7 +146,7 @@ class Plan {
            prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment) &&
            prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment) &&
            blas_.did("cublasLtMatmulAlgoGetHeuristic", blas_.handle(), operation_, w_, x_, added_, y_,
-                     preference_, 1, &found_, &count) &&
+               preference_, 1, &found_, &count) &&
            count > 0;
   }
 
@@ -186,7 +186,7 @@ void cublaslt_gemm(const HopperGemmArgs& args, Stream& stream) {
   const cublasStatus_t status = plan_for(args).run(args, stream);
   if (status != CUBLAS_STATUS_SUCCESS)
     throw Error(format("cuBLASLt refused a product of {} x {} x {} (error {})", args.m, args.n, args.k,
-                       static_cast<int>(status)));
+        static_cast<int>(status)));
 }
 
 }  // namespace cheetah::gpu

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // NVIDIA's own product as one of the variants. The library is large and not on every machine: loaded at the
 // first question about it, never linked.

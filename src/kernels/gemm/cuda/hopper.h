@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // y = x W^T on Hopper's tensor cores: BF16, F16 or FP8 in, sums in F32. Device pointers everywhere.
 #include <cstddef>
@@ -18,17 +19,17 @@ struct HopperGemmArgs {
   const void* w = nullptr;  // [n, k], dense; rows as x's
   int64_t n = 0;
   int64_t k = 0;
-  // FP8: what each row of x, and each row or 128 x 128 numbers of W, is to be multiplied with.
+  // What each row of x (FP8; F16 or none), and of W each row or 128 x 128 numbers (FP8), is to be multiplied with.
   const float* x_scales = nullptr;  // [m]
   const float* w_scales = nullptr;  // [n] or none, or [n / 128, k / 128] rounded up
   bool block_scales = false;
   const float* bias = nullptr;     // [n]
-  const void* residual = nullptr;  // [m, outputs] of y's 16-bit type, added to the result
+  const void* residual = nullptr;  // [m, outputs] BF16, added to the result
   int64_t residual_stride = 0;
   // The first half of W's rows are gates, the second half what they let through: y = silu(gate) * up, n / 2
   // outputs.
   bool gated = false;
-  DType y_dtype = DType::kBF16;  // as dtype (of FP8: BF16), or F32 (skinny only)
+  DType y_dtype = DType::kBF16;  // or F32 (skinny only)
   void* y = nullptr;             // [m, outputs]
   int64_t y_stride = 0;          // a multiple of 8
   // W was not written by the kernel just before: its copies may start before that one ends.
@@ -48,7 +49,7 @@ bool hopper_gemm_fits(const HopperGemmArgs& args, const DeviceInfo& device);
 void hopper_tile_gemm(const HopperGemmArgs& args, Stream& stream);
 
 // How the tiles share the card: pairs of blocks above or beside each other, or the two blocks of a cluster
-// each with a part of K for one tile (BF16, and FP8 without scales of blocks).
+// each with a part of K for one tile (not with scales of blocks).
 struct TilePlan {
   bool beside = false;
   int splits = 1;       // or 2
@@ -62,8 +63,9 @@ void hopper_split_gemm(const HopperGemmArgs& args, const TilePlan& plan, Stream&
 inline constexpr int64_t kMaxSkinnyRows = 64;
 void hopper_skinny_gemm(const HopperGemmArgs& args, Stream& stream);
 void hopper_skinny_fp8_gemm(const HopperGemmArgs& args, Stream& stream);
+void hopper_skinny_f16_gemm(const HopperGemmArgs& args, Stream& stream);
 
-// Logits of large batches: at most 256 rows of x, BF16 or FP8 without scales of blocks, no gates. W is read
+// Logits of large batches: at most 256 rows of x, no scales of blocks, no gates. W is read
 // once.
 inline constexpr int64_t kMaxWideRows = 256;
 bool hopper_wide_fits(const HopperGemmArgs& args);
@@ -76,8 +78,8 @@ bool prefers_skinny(const HopperGemmArgs& args, int num_multiprocessors);
 // Blocks that share a skinny product's inner dimension, so that all multiprocessors have work: 1, 2, 4 or 8.
 int skinny_splits(int64_t tiles, int64_t k_blocks, int num_multiprocessors);
 
-// Rows [offsets[e], offsets[e + 1]) of x through matrix e, all of one shape and type: BF16, or FP8 with
-// scales.
+// Rows [offsets[e], offsets[e + 1]) of x through matrix e, all of one shape and type: BF16, F16, or FP8
+// with scales.
 inline constexpr int64_t kMaxGroups = 384;
 struct HopperGroupedArgs {
   DType dtype = DType::kBF16;
@@ -89,7 +91,7 @@ struct HopperGroupedArgs {
   int64_t n = 0;
   int64_t k = 0;
   const int32_t* offsets = nullptr;        // [count + 1], ascending from 0 to rows
-  const float* x_scales = nullptr;         // FP8: [rows]
+  const float* x_scales = nullptr;         // FP8 and F16: [rows]
   const float* const* w_scales = nullptr;  // FP8: [count] of HopperGemmArgs::w_scales
   bool block_scales = false;
   const float* const* biases = nullptr;  // [count] of [n]
@@ -101,7 +103,7 @@ struct HopperGroupedArgs {
 };
 TensorMap grouped_weight_map(const void* w, DType dtype, int64_t n, int64_t k);
 bool hopper_grouped_fits(const HopperGroupedArgs& args, const DeviceInfo& device);
-void hopper_grouped_tiles(const HopperGroupedArgs& args, Stream& stream);   // many rows an expert
+void hopper_grouped_tiles(const HopperGroupedArgs& args, Stream& stream);   // many rows per expert
 void hopper_grouped_skinny(const HopperGroupedArgs& args, Stream& stream);  // a few
 
 // x [m, k] BF16, rows x_stride apart, as E4M3 numbers: dense rows, each with the scale that makes its largest
@@ -111,9 +113,11 @@ struct NarrowRowsArgs {
   int64_t x_stride = 0;
   int64_t m = 0;
   int64_t k = 0;
-  std::byte* y = nullptr;   // [m, k]
+  std::byte* y = nullptr;   // [m, k], 16-byte aligned
   float* scales = nullptr;  // [m]
 };
 void narrow_rows(const NarrowRowsArgs& args, Stream& stream);
+// … as F16 numbers, [m, k], each row with the power of two that makes them fit.
+void narrow_rows_to_f16(const NarrowRowsArgs& args, Stream& stream);
 
 }  // namespace cheetah::gpu

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products of decode steps with W stored in blocks of four to eight bits: few rows of x, so W's bytes are all
 // that matters. A warp takes four rows of W; the copy engine brings 1024 numbers of each at a time into the
 // warp's own ring of shared memory, whatever their alignment. A lane widens 32 of them to whole numbers of
@@ -21,7 +22,7 @@ namespace cheetah::gpu {
 namespace {
 
 constexpr int kRows = 4;      // of W a warp; gated: two gates and what they let through
-constexpr int kChunk = 1024;  // numbers of a row a stage: 32 a lane
+constexpr int kChunk = 1024;  // numbers of a row per stage: 32 per lane
 constexpr int kMaxStages = 8;
 constexpr int kSharedBytes = 225 << 10;
 constexpr int kBlock = 32;  // numbers of x with one scale
@@ -98,7 +99,7 @@ __device__ void copy_stage(const BlocksTask& task, const Cursor& at, unsigned ch
 // sums += the lane's 32 numbers of every row times every token's.
 template <class S>
 __device__ void multiply_stage(const BlocksTask& task, const Cursor& at, const unsigned char* stage,
-                               const unsigned char* shared_x, float (&sums)[kRows][S::kTokens]) {
+    const unsigned char* shared_x, float (&sums)[kRows][S::kTokens]) {
   using F = typename S::Format;
   const unsigned lane = threadIdx.x % kWarpSize;
   const int block = at.chunk * (kChunk / kBlock) + static_cast<int>(lane), num_blocks = task.cols / kBlock;
@@ -119,7 +120,7 @@ __device__ void multiply_stage(const BlocksTask& task, const Cursor& at, const u
     const XBlock x = x_blocks[t * num_blocks + block];
     const uint32_t words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
     const float ones[2] = {static_cast<float>(F::kParts == 1 ? x.sums[0] + x.sums[1] : x.sums[0]),
-                           static_cast<float>(x.sums[1])};
+        static_cast<float>(x.sums[1])};
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       int dots[F::kParts] = {};
@@ -201,8 +202,8 @@ __device__ void round_x(const BlocksTask& task, unsigned char* shared_x) {
         shared_x + token * task.cols + (piece % 4 / 2 * num_blocks + block) * 16 + piece % 2 * 8;
     *reinterpret_cast<uint2*>(to) = make_uint2(pack(0), pack(4));
     if (piece % 4 == 0)
-      x_blocks[token * num_blocks + block] = {largest / 127.f,
-                                              {static_cast<int16_t>(sum), static_cast<int16_t>(other)}};
+      x_blocks[token * num_blocks + block] = {
+          largest / 127.f, {static_cast<int16_t>(sum), static_cast<int16_t>(other)}};
   }
 }
 
@@ -263,12 +264,12 @@ template <class S>
 void launch_rows(BlocksTask task, Stream& stream) {
   task.stages = stages_for<S>(task.cols);
   launch({.kernel = "hopper_blocks_gemm",
-          .grid = {std::min<int64_t>(stream.device().num_sms, task.groups())},
-          .block = {S::kThreads},
-          .shared_bytes = S::x_bytes(task.cols) + int64_t{S::kWarps} * task.stages * S::kStageBytes + 16,
-          .overlaps_previous = true,
-          .numbers = {task.m, task.rows, task.cols, task.stages}},
-         stream, multiply_rows<S>, task);
+             .grid = {std::min<int64_t>(stream.device().num_sms, task.groups())},
+             .block = {S::kThreads},
+             .shared_bytes = S::x_bytes(task.cols) + int64_t{S::kWarps} * task.stages * S::kStageBytes + 16,
+             .overlaps_previous = true,
+             .numbers = {task.m, task.rows, task.cols, task.stages}},
+      stream, multiply_rows<S>, task);
 }
 
 // Tokens in the largest groups whose x leaves room for a ring.
@@ -301,20 +302,20 @@ void run_type(const BlocksTask& task, Stream& stream) {
 
 void hopper_blocks_gemm(const HopperBlocksArgs& args, Stream& stream) {
   const BlocksTask task{.w = args.w.data,
-                        .row_bytes = row_bytes(args.w.dtype, args.w.cols),
-                        .rows = args.gated ? args.w.rows / 2 : args.w.rows,
-                        .cols = static_cast<int>(args.w.cols),
-                        .chunks = static_cast<int>((args.w.cols + kChunk - 1) / kChunk),
-                        .m = static_cast<int>(args.m),
-                        .gated = args.gated,
-                        .x = args.x,
-                        .x_stride = args.x_stride,
-                        .bias = args.bias,
-                        .residual = args.residual,
-                        .residual_stride = args.residual_stride,
-                        .y = args.y,
-                        .y_stride = args.y_stride,
-                        .f32_output = args.f32_output};
+      .row_bytes = row_bytes(args.w.dtype, args.w.cols),
+      .rows = args.gated ? args.w.rows / 2 : args.w.rows,
+      .cols = static_cast<int>(args.w.cols),
+      .chunks = static_cast<int>((args.w.cols + kChunk - 1) / kChunk),
+      .m = static_cast<int>(args.m),
+      .gated = args.gated,
+      .x = args.x,
+      .x_stride = args.x_stride,
+      .bias = args.bias,
+      .residual = args.residual,
+      .residual_stride = args.residual_stride,
+      .y = args.y,
+      .y_stride = args.y_stride,
+      .f32_output = args.f32_output};
   switch (args.w.dtype) {
     case DType::kQ8_0:
       return run_type<DType::kQ8_0>(task, stream);

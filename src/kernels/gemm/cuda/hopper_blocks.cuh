@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // 32 neighbouring numbers of a stored row as whole numbers of eight bits: w = scale * level + offset.
 #include <cuda_fp16.h>
@@ -6,7 +7,7 @@
 
 namespace cheetah::gpu::blocks {
 
-// Levels of 32 numbers, four a word. Where a type has a scale for every 16, the two halves differ.
+// Levels of 32 numbers, four per word. Where a type has a scale for every 16, the two halves differ.
 struct Levels {
   uint32_t words[8];
   float scale[2], offset[2];

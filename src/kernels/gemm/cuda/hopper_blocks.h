@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Decode products with weights in blocks of four to eight bits. Device pointers everywhere.
 #include "gpu/stream.h"

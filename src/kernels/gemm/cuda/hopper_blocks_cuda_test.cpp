@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products of weights in small blocks against the reference, within the bound that rounding x allows.
 #include "kernels/gemm/cuda/hopper_blocks.h"
 
@@ -37,16 +38,16 @@ class HopperBlocks : public testing::Test {
     const std::vector<float> residual = rounded_to<Bf16>(normal_numbers(c.m * outputs, 23));
     Y* y = device_.poisoned<Y>(c.m * outputs);
     HopperBlocksArgs args{.x = device_.upload(numbers_as<Bf16>(host.x)),
-                          .x_stride = c.cols,
-                          .m = c.m,
-                          .w = host.args.w,
-                          .bias = device_.upload(host.bias),
-                          .gated = c.gated,
-                          .residual = c.adds ? device_.upload(numbers_as<Bf16>(residual)) : nullptr,
-                          .residual_stride = outputs,
-                          .f32_output = std::is_same_v<Y, float>,
-                          .y = y,
-                          .y_stride = outputs};
+        .x_stride = c.cols,
+        .m = c.m,
+        .w = host.args.w,
+        .bias = device_.upload(host.bias),
+        .gated = c.gated,
+        .residual = c.adds ? device_.upload(numbers_as<Bf16>(residual)) : nullptr,
+        .residual_stride = outputs,
+        .f32_output = std::is_same_v<Y, float>,
+        .y = y,
+        .y_stride = outputs};
     args.w.data = device_.upload_bytes(host.args.w.data, c.rows * row_bytes(c.dtype, c.cols));
     ASSERT_TRUE(hopper_blocks_fits(args, device_.stream().device()));
     hopper_blocks_gemm(args, device_.stream());
@@ -66,7 +67,7 @@ class HopperBlocks : public testing::Test {
         }
         if (c.adds) want += residual[static_cast<size_t>(i * outputs + output)];
         ASSERT_NEAR(actual[static_cast<size_t>(i * outputs + output)], want,
-                    bound + 1.01 * rounding_of<Y>() * (std::abs(want) + bound))
+            bound + 1.01 * rounding_of<Y>() * (std::abs(want) + bound))
             << "row " << i << ", output " << output;
       }
   }

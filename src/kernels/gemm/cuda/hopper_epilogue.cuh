@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // The last arithmetic of a product, and how its operands are described.
 #include "gpu/tensor_map.h"
@@ -14,14 +15,14 @@ inline TensorElement tensor_element(DType dtype) {
 }
 
 // A matrix of 16-bit numbers in boxes of 64 columns, or of FP8 in boxes of 128.
-inline TensorMap matrix_map(const void* data, DType dtype, int64_t rows, int64_t columns, int64_t stride,
-                            int box_rows) {
+inline TensorMap matrix_map(
+    const void* data, DType dtype, int64_t rows, int64_t columns, int64_t stride, int box_rows) {
   const int size = dtype == DType::kF8E4M3 ? 1 : 2;
   return make_tensor_map(data, {.element = tensor_element(dtype),
-                                .rank = 2,
-                                .dims = {columns, rows},
-                                .strides = {stride * size},
-                                .box = {128 / size, box_rows}});
+                                   .rank = 2,
+                                   .dims = {columns, rows},
+                                   .strides = {stride * size},
+                                   .box = {128 / size, box_rows}});
 }
 
 }  // namespace cheetah::gpu::hopper

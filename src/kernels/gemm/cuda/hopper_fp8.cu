@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // FP8: the skinny products, and rows of x made of BF16 for all of them.
 #include "gpu/launch.cuh"
 #include "kernels/cuda/pieces.cuh"
@@ -25,7 +26,7 @@ __device__ inline uint32_t narrow_four(const float* from) {
   return low | static_cast<uint32_t>(high) << 16;
 }
 
-// A block a row, read twice: the second time from the caches.
+// A block per row, read twice: the second time from the caches.
 __global__ __launch_bounds__(kThreads) void narrow_row(const NarrowRowsArgs args) {
   ptx::launch_dependents();
   ptx::wait_for_dependencies();
@@ -52,11 +53,11 @@ __global__ __launch_bounds__(kThreads) void narrow_row(const NarrowRowsArgs args
 
 void narrow_rows(const NarrowRowsArgs& args, Stream& stream) {
   launch({.kernel = "narrow_rows",
-          .grid = {args.m},
-          .block = {kThreads},
-          .overlaps_previous = true,
-          .numbers = {args.m, args.k}},
-         stream, narrow_row, args);
+             .grid = {args.m},
+             .block = {kThreads},
+             .overlaps_previous = true,
+             .numbers = {args.m, args.k}},
+      stream, narrow_row, args);
 }
 
 void hopper_skinny_fp8_gemm(const HopperGemmArgs& args, Stream& stream) {

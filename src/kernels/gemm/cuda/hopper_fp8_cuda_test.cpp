@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // FP8 products against plain sums in double, with scales of rows and of blocks, and the rows made for them.
 #include <gtest/gtest.h>
 
@@ -91,8 +92,8 @@ void expect_product(const Case& c, const Operands& o, const std::vector<float>& 
       want = want / (1 + std::exp(-want)) * up.value;
     }
     if (c.extras) want += o.residual[static_cast<size_t>(at)];
-    ASSERT_NEAR(actual[static_cast<size_t>(at)], want,
-                bound + 1e-5 + rounding_of<Y>() * std::abs(want) * 1.01)
+    ASSERT_NEAR(
+        actual[static_cast<size_t>(at)], want, bound + 1e-5 + rounding_of<Y>() * std::abs(want) * 1.01)
         << "row " << row << ", output " << output;
   }
 }
@@ -108,22 +109,22 @@ void check(const Case& c, const Run& run) {
   const int64_t outputs = c.gated ? c.n / 2 : c.n;
   Y* y = device.poisoned<Y>(c.m * outputs);
   const HopperGemmArgs args{.dtype = DType::kF8E4M3,
-                            .x = device.upload(o.x),
-                            .x_stride = c.k,
-                            .m = c.m,
-                            .w = device.upload(o.w),
-                            .n = c.n,
-                            .k = c.k,
-                            .x_scales = device.upload(o.x_scales),
-                            .w_scales = device.upload(o.w_scales),
-                            .block_scales = c.blocks,
-                            .bias = c.extras ? device.upload(o.bias) : nullptr,
-                            .residual = c.extras ? device.upload(numbers_as<Bf16>(o.residual)) : nullptr,
-                            .residual_stride = outputs,
-                            .gated = c.gated,
-                            .y_dtype = std::is_same_v<Y, float> ? DType::kF32 : DType::kBF16,
-                            .y = y,
-                            .y_stride = outputs};
+      .x = device.upload(o.x),
+      .x_stride = c.k,
+      .m = c.m,
+      .w = device.upload(o.w),
+      .n = c.n,
+      .k = c.k,
+      .x_scales = device.upload(o.x_scales),
+      .w_scales = device.upload(o.w_scales),
+      .block_scales = c.blocks,
+      .bias = c.extras ? device.upload(o.bias) : nullptr,
+      .residual = c.extras ? device.upload(numbers_as<Bf16>(o.residual)) : nullptr,
+      .residual_stride = outputs,
+      .gated = c.gated,
+      .y_dtype = std::is_same_v<Y, float> ? DType::kF32 : DType::kBF16,
+      .y = y,
+      .y_stride = outputs};
   ASSERT_TRUE(hopper_gemm_fits(args, device.stream().device()));
   run(args, device.stream());
   expect_product<Y>(c, o, device.take(y, c.m * outputs));
@@ -143,15 +144,14 @@ TEST(HopperFp8, TilesFinishAsAsked) {
   for (const bool blocks : {false, true})
     for (const bool gated : {false, true})
       for (const int64_t n : {256, 1024, 5120})
-        check<Bf16>({.m = 333, .n = n, .k = 512, .blocks = blocks, .gated = gated, .extras = true},
-                    hopper_tile_gemm);
+        check<Bf16>(
+            {.m = 333, .n = n, .k = 512, .blocks = blocks, .gated = gated, .extras = true}, hopper_tile_gemm);
 }
 
 TEST(HopperFp8, TilesAreRightHoweverTheyShareTheCard) {
   for (const TilePlan& plan : {TilePlan{}, {.beside = true}, {.splits = 2}, {.splits = 2, .narrow = true}})
     for (const bool gated : {false, true})
-      check<Bf16>(
-          {.m = 333, .n = 1040, .k = 1040, .gated = gated, .extras = true},
+      check<Bf16>({.m = 333, .n = 1040, .k = 1040, .gated = gated, .extras = true},
           [&](const HopperGemmArgs& args, Stream& stream) { hopper_planned_tiles(args, plan, stream); });
 }
 
@@ -175,8 +175,8 @@ TEST(HopperFp8, SkinnyProductsFinishAsAsked) {
   for (const bool blocks : {false, true})
     for (const bool gated : {false, true})
       for (const int64_t n : {512, 20480})
-        check<Bf16>({.m = 7, .n = n, .k = 512, .blocks = blocks, .gated = gated, .extras = true},
-                    hopper_skinny_gemm);
+        check<Bf16>(
+            {.m = 7, .n = n, .k = 512, .blocks = blocks, .gated = gated, .extras = true}, hopper_skinny_gemm);
 }
 
 TEST(HopperFp8, RowsAreNarrowedToWithinHalfAStep) {
@@ -190,12 +190,12 @@ TEST(HopperFp8, RowsAreNarrowedToWithinHalfAStep) {
     auto* y = device.upload(std::vector<std::byte>(static_cast<size_t>(kRows * k), std::byte{0x7F}));
     float* scales = device.poisoned<float>(kRows);
     narrow_rows({.x = device.upload(numbers_as<Bf16>(x)),
-                 .x_stride = stride,
-                 .m = kRows,
-                 .k = k,
-                 .y = y,
-                 .scales = scales},
-                device.stream());
+                    .x_stride = stride,
+                    .m = kRows,
+                    .k = k,
+                    .y = y,
+                    .scales = scales},
+        device.stream());
     const std::vector<float> narrowed = widened(device.download(y, kRows * k)),
                              scale = device.take(scales, kRows);
     for (int64_t row = 0; row < kRows; ++row) {

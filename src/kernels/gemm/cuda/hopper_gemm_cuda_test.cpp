@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The Hopper products against plain sums in double, on shapes that fill tiles and shapes that do not.
 #include <gtest/gtest.h>
 
@@ -17,6 +18,7 @@ struct Case {
   int64_t m, n, k;
   bool gated = false, bias = false, residual = false, f32_output = false;
   DType dtype = DType::kBF16;
+  DType stored = DType::kBF16;  // of the residual, and of y unless f32_output
 };
 
 class HopperGemm : public testing::Test {
@@ -58,7 +60,7 @@ class HopperGemm : public testing::Test {
     const int64_t outputs = c.gated ? c.n / 2 : c.n;
     const auto x = random_numbers(c.m * c.k, 1.f, c.dtype, 1);
     const auto w = random_numbers(c.n * c.k, 0.05f, c.dtype, 2);
-    const auto residual = random_numbers(c.m * outputs, 1.f, c.dtype, 3);
+    const auto residual = random_numbers(c.m * outputs, 1.f, c.stored, 3);
     std::vector<float> bias(static_cast<size_t>(c.n));
     for (size_t i = 0; i < bias.size(); ++i) bias[i] = 0.01f * static_cast<float>(i % 17);
     const DeviceBuffer dx = upload(x), dw = upload(w), dr = upload(residual), db = upload(bias);
@@ -66,19 +68,19 @@ class HopperGemm : public testing::Test {
     const DeviceBuffer dy = memory_.allocate(ArenaKind::kWorkspace, y_bytes, stream_);
     fill_bytes(dy.data(), 0xFF, y_bytes, stream_);  // NaN: an output nobody wrote is found
     run(HopperGemmArgs{.dtype = c.dtype,
-                       .x = dx.data(),
-                       .x_stride = c.k,
-                       .m = c.m,
-                       .w = dw.data(),
-                       .n = c.n,
-                       .k = c.k,
-                       .bias = c.bias ? db.as<float>() : nullptr,
-                       .residual = c.residual ? dr.data() : nullptr,
-                       .residual_stride = outputs,
-                       .gated = c.gated,
-                       .y_dtype = c.f32_output ? DType::kF32 : c.dtype,
-                       .y = dy.data(),
-                       .y_stride = outputs});
+        .x = dx.data(),
+        .x_stride = c.k,
+        .m = c.m,
+        .w = dw.data(),
+        .n = c.n,
+        .k = c.k,
+        .bias = c.bias ? db.as<float>() : nullptr,
+        .residual = c.residual ? dr.data() : nullptr,
+        .residual_stride = outputs,
+        .gated = c.gated,
+        .y_dtype = c.f32_output ? DType::kF32 : c.stored,
+        .y = dy.data(),
+        .y_stride = outputs});
     std::vector<std::byte> raw(static_cast<size_t>(y_bytes));
     copy_to_host(raw.data(), dy.data(), y_bytes, stream_);
     stream_.wait();
@@ -95,10 +97,10 @@ class HopperGemm : public testing::Test {
       const int64_t row = at / outputs, column = at % outputs;
       double want = exact(row, column);
       if (c.gated) want = want / (1 + std::exp(-want)) * exact(row, outputs + column);
-      if (c.residual) want += widen(residual[static_cast<size_t>(at)], c.dtype);
+      if (c.residual) want += widen(residual[static_cast<size_t>(at)], c.stored);
       const float got = c.f32_output ? reinterpret_cast<const float*>(raw.data())[at]
-                                     : widen(reinterpret_cast<const uint16_t*>(raw.data())[at], c.dtype);
-      const double unit = c.f32_output ? 2e-5 : c.dtype == DType::kF16 ? 1e-3 : 8e-3;
+                                     : widen(reinterpret_cast<const uint16_t*>(raw.data())[at], c.stored);
+      const double unit = c.f32_output ? 2e-5 : c.stored == DType::kF16 ? 1e-3 : 8e-3;
       ASSERT_NEAR(got, want, unit * (1 + std::abs(want))) << "row " << row << " column " << column;
     }
   }
@@ -119,14 +121,14 @@ TEST_F(HopperGemm, SkinnyProductsFinishAsAsked) {
         for (const bool f32 : {false, true})
           for (const int64_t n : {512, 20480})
             check({.m = 7,
-                   .n = n,
-                   .k = 512,
-                   .gated = gated,
-                   .bias = extras,
-                   .residual = extras,
-                   .f32_output = f32,
-                   .dtype = dtype},
-                  run);
+                      .n = n,
+                      .k = 512,
+                      .gated = gated,
+                      .bias = extras,
+                      .residual = extras,
+                      .f32_output = f32,
+                      .dtype = dtype},
+                run);
 }
 
 TEST_F(HopperGemm, TilesAreRightWhetherFullOrNot) {
@@ -169,7 +171,7 @@ TEST_F(HopperGemm, LibraryProductsAreRightAndCanBeRecorded) {
   };
   for (const DType dtype : {DType::kBF16, DType::kF16})
     for (const bool adds : {false, true})
-      check({.m = 150, .n = 1024, .k = 512, .residual = adds, .dtype = dtype}, run);
+      check({.m = 150, .n = 1024, .k = 512, .residual = adds, .dtype = dtype, .stored = dtype}, run);
   check({.m = 3, .n = 512, .k = 256, .f32_output = true}, run);
 }
 
@@ -179,13 +181,13 @@ TEST_F(HopperGemm, TilesFinishAsAsked) {
     for (const bool gated : {false, true})
       for (const bool extras : {false, true})
         check({.m = 333,
-               .n = 1040,
-               .k = 512,
-               .gated = gated,
-               .bias = extras,
-               .residual = extras,
-               .dtype = dtype},
-              run);
+                  .n = 1040,
+                  .k = 512,
+                  .gated = gated,
+                  .bias = extras,
+                  .residual = extras,
+                  .dtype = dtype},
+            run);
 }
 
 }  // namespace

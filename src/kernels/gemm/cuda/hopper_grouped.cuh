@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Which tile of which expert: found on the device, where alone it is known how many rows each expert has.
 #include "gpu/ptx.cuh"
@@ -51,9 +52,9 @@ struct Tiles {
     const int in_expert = index - first[low] * p.columns, row_tiles = first[low + 1] - first[low];
     const int begin = p.offsets[low];
     return {.expert = low,
-            .first_row = begin + in_expert % row_tiles * rows,
-            .end_row = p.offsets[low + 1],
-            .column = in_expert / row_tiles};
+        .first_row = begin + in_expert % row_tiles * rows,
+        .end_row = p.offsets[low + 1],
+        .column = in_expert / row_tiles};
   }
 };
 

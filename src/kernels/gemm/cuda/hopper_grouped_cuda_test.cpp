@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products of experts against plain sums in double, with experts that have no rows, one, and many.
 #include <gtest/gtest.h>
 
@@ -31,12 +32,12 @@ Expert make_expert(const Case& c, uint64_t seed) {
   Expert expert;
   const auto count = static_cast<size_t>(c.n * c.k);
   std::vector<float> numbers = normal_numbers(c.n * c.k, seed, 0.1f);
-  expert.stored.resize(count * (c.dtype == DType::kBF16 ? 2 : 1));
+  expert.stored.resize(count * static_cast<size_t>(row_bytes(c.dtype, 1)));
   expert.w.resize(count);
   quantize_row(c.dtype, numbers.data(), expert.stored.data(), c.n * c.k);
   dequantize_row(c.dtype, expert.stored.data(), expert.w.data(), c.n * c.k);
   expert.bias = normal_numbers(c.n, seed + 1);
-  if (c.dtype == DType::kBF16) return expert;
+  if (c.dtype != DType::kF8E4M3) return expert;
   expert.scales.resize(static_cast<size_t>(c.blocks ? blocks_of(c.n) * blocks_of(c.k) : c.n));
   for (float& scale : expert.scales) scale = 0.5f + static_cast<float>(random.next_uniform());
   for (int64_t i = 0; i < c.n * c.k; ++i) {
@@ -56,7 +57,7 @@ Sum sum_of(const Case& c, const Expert& expert, const float* x, int64_t output) 
   for (int64_t i = 0; i < c.k; ++i) {
     const double term = static_cast<double>(x[i]) * expert.w[static_cast<size_t>(output * c.k + i)];
     sum.value += term;
-    sum.bound += std::abs(term) * (c.dtype == DType::kBF16 ? 0x1p-18 : 0x1p-11);
+    sum.bound += std::abs(term) * (c.dtype == DType::kF8E4M3 ? 0x1p-11 : 0x1p-18);
   }
   return sum;
 }
@@ -79,17 +80,17 @@ class HopperGrouped : public testing::Test {
     std::vector<int32_t> offsets = {0};
     for (const int count : c.counts) offsets.push_back(offsets.back() + count);
     return {.dtype = c.dtype,
-            .x_stride = c.k,
-            .rows = offsets.back(),
-            .w = device_.upload(maps),
-            .count = std::ssize(experts),
-            .n = c.n,
-            .k = c.k,
-            .offsets = device_.upload(offsets),
-            .w_scales = c.dtype == DType::kBF16 ? nullptr : device_.upload(scales),
-            .block_scales = c.blocks,
-            .biases = c.bias ? device_.upload(biases) : nullptr,
-            .gated = c.gated};
+        .x_stride = c.k,
+        .rows = offsets.back(),
+        .w = device_.upload(maps),
+        .count = std::ssize(experts),
+        .n = c.n,
+        .k = c.k,
+        .offsets = device_.upload(offsets),
+        .w_scales = c.dtype == DType::kF8E4M3 ? device_.upload(scales) : nullptr,
+        .block_scales = c.blocks,
+        .biases = c.bias ? device_.upload(biases) : nullptr,
+        .gated = c.gated};
   }
 
   void check(const Case& c, void (*run)(const HopperGroupedArgs&, Stream&)) {
@@ -100,7 +101,7 @@ class HopperGrouped : public testing::Test {
     for (size_t e = 0; e < c.counts.size(); ++e) experts.push_back(make_expert(c, 10 + 2 * e));
     HopperGroupedArgs args = upload(c, experts);
     std::vector<float> x = normal_numbers(args.rows * c.k, 5);
-    std::vector<std::byte> stored(x.size() * (c.dtype == DType::kBF16 ? 2 : 1));
+    std::vector<std::byte> stored(x.size() * static_cast<size_t>(row_bytes(c.dtype, 1)));
     quantize_row(c.dtype, x.data(), stored.data(), std::ssize(x));
     dequantize_row(c.dtype, stored.data(), x.data(), std::ssize(x));
     args.x = device_.upload(stored);
@@ -115,7 +116,7 @@ class HopperGrouped : public testing::Test {
   }
 
   static void expect_rows(const Case& c, const std::vector<Expert>& experts, const std::vector<float>& x,
-                          const std::vector<float>& actual) {
+      const std::vector<float>& actual) {
     const int64_t outputs = c.gated ? c.n / 2 : c.n, step = std::ssize(actual) > 4000 ? 97 : 1;
     int64_t row = 0;
     for (size_t e = 0; e < experts.size(); ++e)
@@ -129,7 +130,7 @@ class HopperGrouped : public testing::Test {
             want = want / (1 + std::exp(-want)) * up.value;
           }
           ASSERT_NEAR(actual[static_cast<size_t>(row * outputs + output)], want,
-                      bound + 1.01 * rounding_of<Bf16>() * std::abs(want))
+              bound + 1.01 * rounding_of<Bf16>() * std::abs(want))
               << "expert " << e << ", row " << row << ", output " << output;
         }
   }
@@ -140,17 +141,19 @@ class HopperGrouped : public testing::Test {
       check({.counts = few, .n = 512, .k = 256, .gated = gated, .bias = true}, run);
       check({.counts = many, .n = 272, .k = 200, .gated = gated}, run);
       check({.counts = std::vector<int>(100, 1), .n = 256, .k = 512, .gated = gated}, run);
+      check({.counts = few, .n = 512, .k = 256, .dtype = DType::kF16, .gated = gated, .bias = true}, run);
+      check({.counts = many, .n = 272, .k = 200, .dtype = DType::kF16, .gated = gated}, run);
       for (const bool blocks : {false, true}) {
         check({.counts = few, .n = 512, .k = 400, .dtype = DType::kF8E4M3, .blocks = blocks, .gated = gated},
-              run);
+            run);
         check({.counts = many,
-               .n = 768,
-               .k = 256,
-               .dtype = DType::kF8E4M3,
-               .blocks = blocks,
-               .gated = gated,
-               .bias = true},
-              run);
+                  .n = 768,
+                  .k = 256,
+                  .dtype = DType::kF8E4M3,
+                  .blocks = blocks,
+                  .gated = gated,
+                  .bias = true},
+            run);
       }
     }
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products of experts, few rows each: as hopper_skinny.cu, W's rows are the long side of the tensor cores'
 // tile and a few rows of x the short one. Two blocks an SM walk through the experts that have rows; their
 // rings of shared memory never run empty between tiles.
@@ -39,7 +40,7 @@ using PipeOf = skinny::Pipe<S::kStages>;
 
 template <class S>
 __device__ void copy_tile(const TensorMap& x_map, const Problem& p, const Work& work, unsigned char* ring,
-                          PipeOf<S>& pipe, int& it) {
+    PipeOf<S>& pipe, int& it) {
   const TensorMap* w_map = p.w + work.expert;
   const int first = work.column * S::kOutputs, second = S::kGated ? p.gate_rows + first : first + 64;
   for (int k = 0; k < p.k_blocks; ++k, ++it) {
@@ -56,7 +57,7 @@ __device__ void copy_tile(const TensorMap& x_map, const Problem& p, const Work& 
 // totals: this warpgroup's 64 rows of W times the tokens. scales: of those rows along K, or none.
 template <class S>
 __device__ void multiply_tile(float (&totals)[S::kTokens / 2], int k_blocks, const float* scales,
-                              unsigned char* ring, PipeOf<S>& pipe, int& it) {
+    unsigned char* ring, PipeOf<S>& pipe, int& it) {
   float sums[S::kTokens / 2];
 #pragma unroll
   for (float& total : totals) total = 0.f;
@@ -89,17 +90,17 @@ __device__ void store_tile(const SkinnyParams& p, const Work& work, const float*
       const float4 up =
           skinny::scale_and_bias<S::kInput>(p, part_at(parts, token, 64 + row), y_row, output + p.gate_rows);
       v = make_float4(hopper::gated_silu(v.x, up.x), hopper::gated_silu(v.y, up.y),
-                      hopper::gated_silu(v.z, up.z), hopper::gated_silu(v.w, up.w));
+          hopper::gated_silu(v.z, up.z), hopper::gated_silu(v.w, up.w));
     }
-    skinny::store_four<skinny::kStored<S::kInput>>(p, y_row, output, v);
+    skinny::store_four(p, y_row, output, v);
   }
 }
 
 __device__ inline void sync_consumers() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
 
 template <class S>
-__device__ void compute_tile(const Problem& p, SkinnyParams out, const Work& work, unsigned char* ring,
-                             PipeOf<S>& pipe, int& it) {
+__device__ void compute_tile(
+    const Problem& p, SkinnyParams out, const Work& work, unsigned char* ring, PipeOf<S>& pipe, int& it) {
   float* parts = reinterpret_cast<float*>(ring + S::kStages * S::kStageBytes);
   const float* scales = p.w_scales ? p.w_scales[work.expert] : nullptr;
   const float* along_k = nullptr;
@@ -163,22 +164,22 @@ void launch_skinny(const HopperGroupedArgs& args, Stream& stream) {
   // Only whether they are there: each expert has its own.
   out.block_scales = blocks ? args.x_scales : nullptr;
   launch({.kernel = "hopper_grouped_skinny",
-          .grid = {std::min<int64_t>(2 * stream.device().num_sms, most * columns)},
-          .block = {kThreads},
-          .shared_bytes = S::kSmemBytes,
-          .overlaps_previous = true,
-          .numbers = {args.rows, args.count, args.n, args.k, static_cast<int64_t>(args.dtype)}},
-         stream, grouped_skinny<S>,
-         hopper::matrix_map(args.x, args.dtype, args.rows, args.k, args.x_stride, S::kTokens),
-         Problem{.count = static_cast<int>(args.count),
-                 .columns = static_cast<int>(columns),
-                 .k_blocks = static_cast<int>((args.k + S::kK - 1) / S::kK),
-                 .gate_rows = static_cast<int>(args.n / 2),
-                 .offsets = args.offsets,
-                 .w = args.w,
-                 .biases = args.biases,
-                 .w_scales = args.w_scales},
-         out);
+             .grid = {std::min<int64_t>(2 * stream.device().num_sms, most * columns)},
+             .block = {kThreads},
+             .shared_bytes = S::kSmemBytes,
+             .overlaps_previous = true,
+             .numbers = {args.rows, args.count, args.n, args.k, static_cast<int64_t>(args.dtype)}},
+      stream, grouped_skinny<S>,
+      hopper::matrix_map(args.x, args.dtype, args.rows, args.k, args.x_stride, S::kTokens),
+      Problem{.count = static_cast<int>(args.count),
+          .columns = static_cast<int>(columns),
+          .k_blocks = static_cast<int>((args.k + S::kK - 1) / S::kK),
+          .gate_rows = static_cast<int>(args.n / 2),
+          .offsets = args.offsets,
+          .w = args.w,
+          .biases = args.biases,
+          .w_scales = args.w_scales},
+      out);
 }
 
 template <wgmma::Input kInput, bool kGated>
@@ -203,6 +204,8 @@ void hopper_grouped_skinny(const HopperGroupedArgs& args, Stream& stream) {
   if (args.rows == 0) return;
   if (args.dtype == DType::kBF16)
     launch_skinny<wgmma::Input::kBf16>(args, stream);
+  else if (args.dtype == DType::kF16)
+    launch_skinny<wgmma::Input::kF16>(args, stream);
   else
     launch_skinny<wgmma::Input::kE4m3>(args, stream);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products of experts, many rows each: the tiles of hopper_tile.cu, every one with its own matrix. The grid
 // is as large as the card. Tiles may read rows of the next expert, and leave them out when they store.
 //
@@ -32,7 +33,7 @@ struct Outputs {
 
 template <class T>
 __device__ void copy_tile(const TensorMap& x_map, const Problem& p, const Work& work, unsigned char* smem,
-                          tile::Pipe<T>& pipe, int& it) {
+    tile::Pipe<T>& pipe, int& it) {
   const TensorMap* w_map = p.w + work.expert;
   for (int k = 0; k < p.k_blocks; ++k, ++it) {
     uint64_t* full = &pipe.full[it % T::kStages];
@@ -50,8 +51,8 @@ __device__ void copy_tile(const TensorMap& x_map, const Problem& p, const Work& 
 }
 
 template <class T>
-__device__ void multiply_tile(const Problem& p, Outputs out, const Work& work,
-                              tile::Multiplier<T>& multiplier) {
+__device__ void multiply_tile(
+    const Problem& p, Outputs out, const Work& work, tile::Multiplier<T>& multiplier) {
   out.ending.m = work.end_row;
   if (p.biases) out.ending.bias = p.biases[work.expert];
   if (p.w_scales) out.ending.w_scales = p.w_scales[work.expert];
@@ -63,7 +64,7 @@ __device__ void multiply_tile(const Problem& p, Outputs out, const Work& work,
     const int first = work.column * T::kColumns, second = T::kGated ? p.gate_rows + first : first;
     const float* scales = p.w_scales[work.expert];
     multiplier.add_up_scaled(sums, p.k_blocks, scales + static_cast<int64_t>(first / 128) * p.k_blocks,
-                             scales + static_cast<int64_t>(second / 128) * p.k_blocks);
+        scales + static_cast<int64_t>(second / 128) * p.k_blocks);
   } else {
     multiplier.add_up(sums, p.k_blocks);
   }
@@ -117,24 +118,24 @@ void launch_tiles(const HopperGroupedArgs& args, Stream& stream) {
   const int64_t columns = (args.outputs() + T::kColumns - 1) / T::kColumns;
   const int64_t most = (args.rows + kTileM - 1) / kTileM + std::min(args.count, args.rows);
   launch({.kernel = "hopper_grouped_tiles",
-          .grid = {std::min<int64_t>(stream.device().num_sms, most * columns)},
-          .block = {tile::kThreads},
-          .shared_bytes = T::kSmemBytes,
-          .overlaps_previous = true,
-          .numbers = {args.rows, args.count, args.n, args.k, static_cast<int64_t>(args.dtype)}},
-         stream, grouped_tiles<T>,
-         hopper::matrix_map(args.x, args.dtype, args.rows, args.k, args.x_stride, kTileM),
-         Problem{.count = static_cast<int>(args.count),
-                 .columns = static_cast<int>(columns),
-                 .k_blocks = static_cast<int>((args.k + T::kK - 1) / T::kK),
-                 .gate_rows = static_cast<int>(args.n / 2),
-                 .offsets = args.offsets,
-                 .w = args.w,
-                 .biases = args.biases,
-                 .w_scales = args.w_scales},
-         Outputs{.ending = {.outputs = args.outputs(), .x_scales = args.x_scales},
-                 .y = static_cast<uint16_t*>(args.y),
-                 .y_stride = args.y_stride});
+             .grid = {std::min<int64_t>(stream.device().num_sms, most * columns)},
+             .block = {tile::kThreads},
+             .shared_bytes = T::kSmemBytes,
+             .overlaps_previous = true,
+             .numbers = {args.rows, args.count, args.n, args.k, static_cast<int64_t>(args.dtype)}},
+      stream, grouped_tiles<T>,
+      hopper::matrix_map(args.x, args.dtype, args.rows, args.k, args.x_stride, kTileM),
+      Problem{.count = static_cast<int>(args.count),
+          .columns = static_cast<int>(columns),
+          .k_blocks = static_cast<int>((args.k + T::kK - 1) / T::kK),
+          .gate_rows = static_cast<int>(args.n / 2),
+          .offsets = args.offsets,
+          .w = args.w,
+          .biases = args.biases,
+          .w_scales = args.w_scales},
+      Outputs{.ending = {.outputs = args.outputs(), .x_scales = args.x_scales},
+          .y = static_cast<uint16_t*>(args.y),
+          .y_stride = args.y_stride});
 }
 
 template <wgmma::Input kInput, bool kBlockScales = false>
@@ -150,6 +151,7 @@ void launch_tiles(const HopperGroupedArgs& args, Stream& stream) {
 void hopper_grouped_tiles(const HopperGroupedArgs& args, Stream& stream) {
   if (args.rows == 0) return;
   if (args.dtype == DType::kBF16) return launch_tiles<wgmma::Input::kBf16>(args, stream);
+  if (args.dtype == DType::kF16) return launch_tiles<wgmma::Input::kF16>(args, stream);
   if (args.block_scales) return launch_tiles<wgmma::Input::kE4m3, true>(args, stream);
   launch_tiles<wgmma::Input::kE4m3>(args, stream);
 }

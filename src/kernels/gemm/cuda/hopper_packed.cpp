@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernels/gemm/cuda/hopper_packed.h"
 
 #include <algorithm>
@@ -38,8 +39,8 @@ void run_type(DType dtype, const Run& run) {
 }  // namespace
 
 bool is_packed(DType dtype) {
-  constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ8_0, DType::kQ4_K,
-                              DType::kQ5_K, DType::kQ6_K, DType::kMXFP4};
+  constexpr DType kTypes[] = {
+      DType::kQ4_0, DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kMXFP4};
   return std::ranges::find(kTypes, dtype) != std::end(kTypes);
 }
 
@@ -58,11 +59,11 @@ TensorMap packed_weight_map(const WeightMatrix& w) {
   const int64_t bytes = row_bytes(w.dtype, w.cols);
   const int fold = packed_fold(bytes);
   return make_tensor_map(w.data, {.element = TensorElement::kU8,
-                                  .rank = 2,
-                                  .dims = {fold * bytes, w.rows / fold},
-                                  .strides = {fold * bytes},
-                                  .box = {packed_pitch(w.dtype), kBoxRows / fold},
-                                  .swizzle = Swizzle::kNone});
+                                     .rank = 2,
+                                     .dims = {fold * bytes, w.rows / fold},
+                                     .strides = {fold * bytes},
+                                     .box = {packed_pitch(w.dtype), kBoxRows / fold},
+                                     .swizzle = Swizzle::kNone});
 }
 
 bool hopper_packed_fits(const HopperBlocksArgs& args, const DeviceInfo& device) {

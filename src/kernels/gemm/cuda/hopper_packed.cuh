@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Products of decode steps with W in blocks of four to eight bits and more rows of x than integer products
 // bear. As in hopper_skinny.cuh, W's rows are the long side of the tensor cores' tile and x's the short one.
@@ -104,7 +105,7 @@ __device__ inline int row_in_slot(int slot, int fold) {
 
 template <class S>
 __device__ void copy_w(const TensorMap* w_map, const TileRows& tile, int units_begin, int units_end,
-                       unsigned char* ring, Pipes<S>& pipes, typename Pipes<S>::InW& at) {
+    unsigned char* ring, Pipes<S>& pipes, typename Pipes<S>::InW& at) {
   for (int unit = units_begin; unit < units_end; ++unit, at.next()) {
     uint64_t* full = at.wait_empty(pipes.w);
     ptx::barrier_expect_bytes(full, S::kWBytes);
@@ -112,19 +113,19 @@ __device__ void copy_w(const TensorMap* w_map, const TileRows& tile, int units_b
     for (int half = 0; half < 2; ++half)
       for (int i = 0; i < tile.fold; ++i, to += kHalf / tile.fold * S::W::kPitch)
         ptx::copy_box_2d(to, w_map, (i * tile.row_bytes + unit * S::W::kBytes) & ~15,
-                         (half ? tile.second : tile.first) / tile.fold, full, ptx::kEvictFirst);
+            (half ? tile.second : tile.first) / tile.fold, full, ptx::kEvictFirst);
   }
 }
 
 template <class S>
 __device__ void copy_x(const TensorMap& x_map, int first_row, int units_begin, int units_end,
-                       unsigned char* ring, Pipes<S>& pipes, typename Pipes<S>::InX& at) {
+    unsigned char* ring, Pipes<S>& pipes, typename Pipes<S>::InX& at) {
   for (int col = units_begin * S::W::kCols; col < units_end * S::W::kCols; at.next()) {
     uint64_t* full = at.wait_empty(pipes.x);
     ptx::barrier_expect_bytes(full, S::kXBytes);
     for (int i = 0; i < S::kXGroups; ++i, col += kGroup)
-      ptx::copy_box_2d(ring + at.slot * S::kXBytes + i * S::kBoxBytes, &x_map, col, first_row, full,
-                       ptx::kEvictLast);
+      ptx::copy_box_2d(
+          ring + at.slot * S::kXBytes + i * S::kBoxBytes, &x_map, col, first_row, full, ptx::kEvictLast);
   }
 }
 
@@ -156,8 +157,8 @@ struct Consumer {
     wgmma::fence();
 #pragma unroll
     for (int step = 0; step < kGroup / 16; ++step) {
-      const uint32_t a[4] = {f.upper.at[2 * step], f.lower.at[2 * step], f.upper.at[2 * step + 1],
-                             f.lower.at[2 * step + 1]};
+      const uint32_t a[4] = {
+          f.upper.at[2 * step], f.lower.at[2 * step], f.upper.at[2 * step + 1], f.lower.at[2 * step + 1]};
       wgmma::RowsProduct<wgmma::Input::kBf16, S::kTokens>::add(sums, a, box + step * 2, 1);
     }
     wgmma::commit();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Products of a few dozen rows with weights in blocks, unpacked on their way to the tensor cores. Device
 // pointers everywhere.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Blocks of 32 numbers.
 #include "kernels/gemm/cuda/hopper_packed_grouped.cuh"
 #include "kernels/gemm/cuda/hopper_packed_product.cuh"

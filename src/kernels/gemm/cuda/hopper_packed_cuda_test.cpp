@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products of weights unpacked on their way to the tensor cores against the reference: within what rounding
 // W, its scales and offsets to BF16 costs.
 #include "kernels/gemm/cuda/hopper_packed.h"
@@ -10,8 +11,8 @@
 namespace cheetah::gpu {
 namespace {
 
-constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ8_0, DType::kQ4_K,
-                            DType::kQ5_K, DType::kQ6_K, DType::kMXFP4};
+constexpr DType kTypes[] = {
+    DType::kQ4_0, DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kMXFP4};
 
 struct Case {
   DType dtype;
@@ -50,7 +51,7 @@ Sum sum_of(DType dtype, const std::vector<float>& w, const float* x, double bias
 
 Sum gated(const Sum& gate, const Sum& up) {
   return {gate.value / (1 + std::exp(-gate.value)) * up.value,
-          1.2 * gate.bound * std::abs(up.value) + up.bound * (std::abs(gate.value) + 1.2 * gate.bound)};
+      1.2 * gate.bound * std::abs(up.value) + up.bound * (std::abs(gate.value) + 1.2 * gate.bound)};
 }
 
 class HopperPacked : public testing::Test {
@@ -70,16 +71,16 @@ class HopperPacked : public testing::Test {
     const std::vector<float> residual = rounded_to<Bf16>(normal_numbers(c.m * outputs, 33));
     Y* y = device_.poisoned<Y>(c.m * outputs);
     HopperBlocksArgs args{.x = device_.upload(numbers_as<Bf16>(x)),
-                          .x_stride = c.cols,
-                          .m = c.m,
-                          .w = host.args.w,
-                          .bias = device_.upload(host.bias),
-                          .gated = c.gated,
-                          .residual = c.adds ? device_.upload(numbers_as<Bf16>(residual)) : nullptr,
-                          .residual_stride = outputs,
-                          .f32_output = std::is_same_v<Y, float>,
-                          .y = y,
-                          .y_stride = outputs};
+        .x_stride = c.cols,
+        .m = c.m,
+        .w = host.args.w,
+        .bias = device_.upload(host.bias),
+        .gated = c.gated,
+        .residual = c.adds ? device_.upload(numbers_as<Bf16>(residual)) : nullptr,
+        .residual_stride = outputs,
+        .f32_output = std::is_same_v<Y, float>,
+        .y = y,
+        .y_stride = outputs};
     args.w.data = device_.upload_bytes(host.args.w.data, c.rows * row_bytes(c.dtype, c.cols));
     ASSERT_TRUE(hopper_packed_fits(args, device_.stream().device()));
     hopper_packed_gemm(args, device_.stream());
@@ -95,8 +96,8 @@ class HopperPacked : public testing::Test {
           sum = gated(sum, sum_of(c.dtype, up, row, host.bias[static_cast<size_t>(outputs + output)]));
         const auto at = static_cast<size_t>(i * outputs + output);
         if (c.adds) sum.value += residual[at];
-        ASSERT_NEAR(actual[at], sum.value,
-                    sum.bound + 1.01 * rounding_of<Y>() * (std::abs(sum.value) + sum.bound))
+        ASSERT_NEAR(
+            actual[at], sum.value, sum.bound + 1.01 * rounding_of<Y>() * (std::abs(sum.value) + sum.bound))
             << "row " << i << ", output " << output;
       }
     }
@@ -121,18 +122,18 @@ class HopperPacked : public testing::Test {
     const std::vector<float> x = rounded_to<Bf16>(normal_numbers(rows * c.cols, 34));
     auto* y = device_.poisoned<Bf16>(rows * outputs);
     const HopperGroupedArgs args{.dtype = c.dtype,
-                                 .x = device_.upload(numbers_as<Bf16>(x)),
-                                 .x_stride = c.cols,
-                                 .rows = rows,
-                                 .w = device_.upload(maps),
-                                 .count = std::ssize(counts),
-                                 .n = c.rows,
-                                 .k = c.cols,
-                                 .offsets = device_.upload(offsets),
-                                 .biases = has_bias ? device_.upload(biases) : nullptr,
-                                 .gated = c.gated,
-                                 .y = y,
-                                 .y_stride = outputs};
+        .x = device_.upload(numbers_as<Bf16>(x)),
+        .x_stride = c.cols,
+        .rows = rows,
+        .w = device_.upload(maps),
+        .count = std::ssize(counts),
+        .n = c.rows,
+        .k = c.cols,
+        .offsets = device_.upload(offsets),
+        .biases = has_bias ? device_.upload(biases) : nullptr,
+        .gated = c.gated,
+        .y = y,
+        .y_stride = outputs};
     ASSERT_TRUE(hopper_packed_experts_fit(args, device_.stream().device()));
     hopper_packed_experts(args, device_.stream());
     const std::vector<float> actual = device_.take(y, rows * outputs);
@@ -150,7 +151,7 @@ class HopperPacked : public testing::Test {
           Sum sum = sum_of(c.dtype, w, row, bias(output));
           if (c.gated) sum = gated(sum, sum_of(c.dtype, up, row, bias(outputs + output)));
           ASSERT_NEAR(actual[static_cast<size_t>(i * outputs + output)], sum.value,
-                      sum.bound + 1.01 * rounding_of<Bf16>() * (std::abs(sum.value) + sum.bound))
+              sum.bound + 1.01 * rounding_of<Bf16>() * (std::abs(sum.value) + sum.bound))
               << "expert " << e << ", row " << i << ", output " << output;
         }
       }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Products of experts: as hopper_packed_product.cuh, but two blocks an SM walk through the tiles of the
 // experts that have rows, and their rings never run empty between tiles.
@@ -41,9 +42,9 @@ __device__ void store_tile(const GroupedTask& task, const Work& work, const floa
     if (task.gated) {
       const float4 up = sum_at(kHalf + row, output + out.gate_rows);
       v = make_float4(hopper::gated_silu(v.x, up.x), hopper::gated_silu(v.y, up.y),
-                      hopper::gated_silu(v.z, up.z), hopper::gated_silu(v.w, up.w));
+          hopper::gated_silu(v.z, up.z), hopper::gated_silu(v.w, up.w));
     }
-    skinny::store_four<kBf16>(out, y_row, output, v);
+    skinny::store_four(out, y_row, output, v);
   }
 }
 
@@ -77,8 +78,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     for (int t = blockIdx.x; t < total; t += step) {
       const Work work = tiles.at(problem, t, S::kTokens);
       const int first = work.column * task.outputs_each();
-      const TileRows rows{first, task.gated ? problem.gate_rows + first : first + kHalf, task.fold,
-                          task.row_bytes};
+      const TileRows rows{
+          first, task.gated ? problem.gate_rows + first : first + kHalf, task.fold, task.row_bytes};
       copy_w<S>(problem.w + work.expert, rows, 0, problem.k_blocks, w_ring, pipes, at);
     }
   } else if (threadIdx.x == kConsumers + kWarpSize) {
@@ -98,25 +99,25 @@ void launch_grouped(const HopperGroupedArgs& args, Stream& stream) {
   const int64_t columns = (args.outputs() + task.outputs_each() - 1) / task.outputs_each();
   const int64_t most = (args.rows + S::kTokens - 1) / S::kTokens + std::min(args.count, args.rows);
   task.problem = {.count = static_cast<int>(args.count),
-                  .columns = static_cast<int>(columns),
-                  .k_blocks = static_cast<int>((args.k + S::W::kCols - 1) / S::W::kCols),
-                  .gate_rows = static_cast<int>(args.n / 2),
-                  .offsets = args.offsets,
-                  .w = args.w,
-                  .biases = args.biases,
-                  .w_scales = nullptr};
+      .columns = static_cast<int>(columns),
+      .k_blocks = static_cast<int>((args.k + S::W::kCols - 1) / S::W::kCols),
+      .gate_rows = static_cast<int>(args.n / 2),
+      .offsets = args.offsets,
+      .w = args.w,
+      .biases = args.biases,
+      .w_scales = nullptr};
   task.out.gate_rows = static_cast<int>(args.n / 2);
   task.out.outputs = args.outputs();
   task.out.y = args.y;
   task.out.y_stride = args.y_stride;
   launch({.kernel = "hopper_packed_experts",
-          .grid = {std::min<int64_t>(2 * stream.device().num_sms, most * columns)},
-          .block = {kThreads},
-          .shared_bytes = S::kRingBytes + S::kPartsBytes + 1024,
-          .overlaps_previous = true,
-          .numbers = {args.rows, args.count, args.n, args.k, static_cast<int64_t>(args.dtype)}},
-         stream, grouped_packed<S>,
-         hopper::matrix_map(args.x, DType::kBF16, args.rows, args.k, args.x_stride, S::kTokens), task);
+             .grid = {std::min<int64_t>(2 * stream.device().num_sms, most * columns)},
+             .block = {kThreads},
+             .shared_bytes = S::kRingBytes + S::kPartsBytes + 1024,
+             .overlaps_previous = true,
+             .numbers = {args.rows, args.count, args.n, args.k, static_cast<int64_t>(args.dtype)}},
+      stream, grouped_packed<S>,
+      hopper::matrix_map(args.x, DType::kBF16, args.rows, args.k, args.x_stride, S::kTokens), task);
 }
 
 template <DType kType>

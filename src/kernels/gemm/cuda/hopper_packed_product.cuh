@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One product, a tile of 128 rows of W a cluster; a type of W a source file.
 #include <algorithm>
@@ -33,23 +34,22 @@ __device__ inline void finish(const PackedTask& task, int tile, int rank, const 
     const int64_t output = static_cast<int64_t>(tile) * task.outputs_each() + row;
     if (output >= p.outputs) continue;
     const auto sum_at = [&](int tile_row, int64_t w_row) {
-      return skinny::scale_and_bias<kBf16>(p, add_parts(parts, token * kPitch + tile_row, task.splits), token,
-                                           w_row);
+      return skinny::scale_and_bias<kBf16>(
+          p, add_parts(parts, token * kPitch + tile_row, task.splits), token, w_row);
     };
     float4 v = sum_at(row, output);
     if (task.gated) {
       const float4 up = sum_at(kHalf + row, output + p.gate_rows);
       v = make_float4(hopper::gated_silu(v.x, up.x), hopper::gated_silu(v.y, up.y),
-                      hopper::gated_silu(v.z, up.z), hopper::gated_silu(v.w, up.w));
+          hopper::gated_silu(v.z, up.z), hopper::gated_silu(v.w, up.w));
     }
-    skinny::store_four<kBf16>(p, token, output, v);
+    skinny::store_four(p, token, output, v);
   }
 }
 
 template <class S>
-__global__ void __launch_bounds__(kThreads, 2)
-    packed_gemm(const __grid_constant__ TensorMap w_map, const __grid_constant__ TensorMap x_map,
-                const PackedTask task) {
+__global__ void __launch_bounds__(kThreads, 2) packed_gemm(
+    const __grid_constant__ TensorMap w_map, const __grid_constant__ TensorMap x_map, const PackedTask task) {
   extern __shared__ unsigned char raw[];
   unsigned char *x_ring = aligned_shared(raw, 1024), *w_ring = x_ring + S::kXStages * S::kXBytes;
   __shared__ Pipes<S> pipes;
@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     const int first = tile * task.outputs_each();
     typename Pipes<S>::InW at;
     copy_w<S>(&w_map,
-              {first, task.gated ? task.out.gate_rows + first : first + kHalf, task.fold, task.row_bytes},
-              begin, end, w_ring, pipes, at);
+        {first, task.gated ? task.out.gate_rows + first : first + kHalf, task.fold, task.row_bytes}, begin,
+        end, w_ring, pipes, at);
   } else if (threadIdx.x == kConsumers + kWarpSize) {
     ptx::wait_for_dependencies();
     typename Pipes<S>::InX at;
@@ -115,14 +115,14 @@ void launch_packed(const HopperBlocksArgs& args, Stream& stream) {
   const int64_t tiles = (outputs + task.outputs_each() - 1) / task.outputs_each();
   task.splits = packed_splits(tiles, task.out.k_blocks, stream.device().num_sms);
   launch({.kernel = "hopper_packed_gemm",
-          .grid = {tiles * task.splits},
-          .block = {kThreads},
-          .shared_bytes = S::kRingBytes + 1024,
-          .cluster = {task.splits},
-          .overlaps_previous = true,
-          .numbers = {args.m, args.w.rows, args.w.cols, task.splits, static_cast<int64_t>(args.w.dtype)}},
-         stream, packed_gemm<S>, packed_weight_map(args.w),
-         hopper::matrix_map(args.x, DType::kBF16, args.m, args.w.cols, args.x_stride, S::kTokens), task);
+             .grid = {tiles * task.splits},
+             .block = {kThreads},
+             .shared_bytes = S::kRingBytes + 1024,
+             .cluster = {task.splits},
+             .overlaps_previous = true,
+             .numbers = {args.m, args.w.rows, args.w.cols, task.splits, static_cast<int64_t>(args.w.dtype)}},
+      stream, packed_gemm<S>, packed_weight_map(args.w),
+      hopper::matrix_map(args.x, DType::kBF16, args.m, args.w.cols, args.x_stride, S::kTokens), task);
 }
 
 template <DType kType>

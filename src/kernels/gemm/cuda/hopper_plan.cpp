@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -26,9 +27,10 @@ bool hopper_grouped_fits(const HopperGroupedArgs& args, const DeviceInfo& device
   if (fp8 && (!args.x_scales || (args.block_scales && !args.w_scales))) return false;
   if (args.block_scales && args.gated && args.n % 256 != 0) return false;  // 64 of each half have one scale
   const int64_t piece = fp8 ? 16 : 8;                                      // of 16 bytes
-  return device.is_hopper() && (fp8 || args.dtype == DType::kBF16) && args.w && args.offsets &&
-         args.count <= kMaxGroups && args.k > 0 && args.k % piece == 0 && args.x_stride % piece == 0 &&
-         args.y_stride % 8 == 0 && args.outputs() % 8 == 0 && aligned(args.x) && aligned(args.y);
+  return device.is_hopper() && (fp8 || args.dtype == DType::kBF16 || args.dtype == DType::kF16) && args.w &&
+         args.offsets && args.count <= kMaxGroups && args.k > 0 && args.k % piece == 0 &&
+         args.x_stride % piece == 0 && args.y_stride % 8 == 0 && args.outputs() % 8 == 0 && aligned(args.x) &&
+         aligned(args.y);
 }
 
 bool hopper_blocks_fits(const HopperBlocksArgs& args, const DeviceInfo& device) {
@@ -79,8 +81,7 @@ TilePlan plan_tiles(const HopperGemmArgs& args, int num_multiprocessors) {
     best = plan;
   };
   consider({.beside = true});
-  const bool can_split = !args.block_scales && args.dtype != DType::kF16;
-  if (can_split && k_steps(args) >= 4) {
+  if (!args.block_scales && k_steps(args) >= 4) {
     consider({.splits = 2});
     consider({.splits = 2, .narrow = true});
   }
@@ -114,8 +115,6 @@ int skinny_splits(int64_t tiles, int64_t k_blocks, int num_multiprocessors) {
   return splits;
 }
 
-bool hopper_wide_fits(const HopperGemmArgs& args) {
-  return !args.gated && !args.block_scales && args.dtype != DType::kF16;
-}
+bool hopper_wide_fits(const HopperGemmArgs& args) { return !args.gated && !args.block_scales; }
 
 }  // namespace cheetah::gpu

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
 #include "kernels/gemm/cuda/hopper.h"
@@ -48,8 +49,9 @@ TEST(HopperGemmPlanTest, TakesTheMeasuredVariantOnTheCardItWasMeasuredOnAlone) {
     return tuned_variant({.dtype = dtype, .n = n, .k = k, .m = m}, device);
   };
   EXPECT_EQ(variant(DType::kBF16, 1, 4096, 4096), "hopper_skinny");
-  EXPECT_EQ(variant(DType::kBF16, 64, 4096, 4096), "hopper_skinny");
-  EXPECT_EQ(variant(DType::kBF16, 65, 4096, 4096), "hopper_tiles");
+  EXPECT_EQ(variant(DType::kBF16, 16, 4096, 4096), "hopper_skinny");
+  EXPECT_EQ(variant(DType::kBF16, 17, 4096, 4096), "cublaslt");
+  EXPECT_EQ(variant(DType::kBF16, 193, 4096, 4096), "hopper_tiles");
   EXPECT_EQ(variant(DType::kF8E4M3, 65, 28672, 4096), "hopper_fp8_tiles");
   EXPECT_EQ(variant(DType::kBF16, 8192, 4096, 4096), "") << "not measured";
   EXPECT_EQ(variant(DType::kBF16, 1, 4096, 4095), "");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Products of decode steps: few rows of x, so W's bytes are all that matters. W's rows are the long side of
 // the tensor cores' tile and x's rows the short one. A block streams 128 rows of W through as much shared
@@ -21,8 +22,6 @@ namespace cheetah::gpu::skinny {
 constexpr int kRows = 128;  // of W a block; gated: 64 gates and 64 of what they let through
 template <wgmma::Input kInput>
 inline constexpr int kBlockK = kInput == wgmma::Input::kE4m3 ? 128 : 64;  // 128 bytes
-template <wgmma::Input kInput>
-inline constexpr wgmma::Input kStored = kInput == wgmma::Input::kE4m3 ? wgmma::Input::kBf16 : kInput;
 constexpr int kConsumers = 256;
 constexpr int kThreads = kConsumers + 32;
 constexpr int kWBytes = kRows * 128;
@@ -37,7 +36,7 @@ struct SkinnyParams {
   void* y;
   int64_t y_stride;
   bool f32_output;
-  const float* x_scales;      // FP8: [m]
+  const float* x_scales;      // FP8: [m]; F16: or none
   const float* w_scales;      // FP8: [n], or
   const float* block_scales;  // [n / 128, k_blocks]
 };
@@ -61,7 +60,7 @@ struct Span {  // of K's blocks
 
 template <int kTokens, bool kGated, int kBlock, int kStages>
 __device__ void copy_blocks(const TensorMap& w_map, const TensorMap& x_map, const SkinnyParams& p, int tile,
-                            const Span& span, unsigned char* ring, Pipe<kStages>& pipe) {
+    const Span& span, unsigned char* ring, Pipe<kStages>& pipe) {
   using S = Stage<kTokens>;
   const int first = kGated ? tile * 64 : tile * kRows, second = kGated ? p.gate_rows + tile * 64 : first + 64;
   const auto copy_w = [&](int i) {
@@ -73,7 +72,7 @@ __device__ void copy_blocks(const TensorMap& w_map, const TensorMap& x_map, cons
   };
   const auto copy_x = [&](int i) {
     ptx::copy_box_2d(ring + i % kStages * S::kBytes + kWBytes, &x_map, (span.begin + i) * kBlock, 0,
-                     &pipe.full[i % kStages], ptx::kEvictLast);
+        &pipe.full[i % kStages], ptx::kEvictLast);
   };
   const int ahead = min(span.count(), kStages);
   for (int i = 0; i < ahead; ++i) copy_w(i);
@@ -99,7 +98,7 @@ __device__ void multiply_stage(float (&sums)[kTokens / 2], unsigned char* stage,
 // scales: of this warpgroup's rows along K, or none.
 template <int kTokens, int kStages>
 __device__ void multiply_scaled(float (&totals)[kTokens / 2], const Span& span, unsigned char* ring,
-                                Pipe<kStages>& pipe, const float* scales) {
+    Pipe<kStages>& pipe, const float* scales) {
   float sums[kTokens / 2];
   for (int i = 0; i < span.count(); ++i) {
     const float scale = scales ? __ldg(scales + span.begin + i) : 1.f;
@@ -114,8 +113,8 @@ __device__ void multiply_scaled(float (&totals)[kTokens / 2], const Span& span, 
 }
 
 template <wgmma::Input kInput, int kTokens, int kStages>
-__device__ void multiply_blocks(float (&sums)[kTokens / 2], const Span& span, unsigned char* ring,
-                                Pipe<kStages>& pipe) {
+__device__ void multiply_blocks(
+    float (&sums)[kTokens / 2], const Span& span, unsigned char* ring, Pipe<kStages>& pipe) {
   for (int i = 0; i < span.count(); ++i) {
     ptx::barrier_wait(&pipe.full[i % kStages], (i / kStages) & 1);
     wgmma::fence();
@@ -136,12 +135,12 @@ __device__ void spread_sums(const float (&sums)[kTokens / 2], float* parts) {
     for (int i = 0; i < 4; ++i) parts[(j * 8 + column + i % 2) * kPitch + row + i / 2 * 8] = sums[j * 4 + i];
 }
 
-template <wgmma::Input kInput>
-__device__ void store_four(const SkinnyParams& p, int token, int64_t output, float4 v) {
+__device__ inline void store_four(const SkinnyParams& p, int token, int64_t output, float4 v) {
   if (p.residual) {
-    const uint2 raw = *reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(p.residual) +
-                                                      token * p.residual_stride + output);
-    const float2 low = unpack_pair<kInput>(raw.x), high = unpack_pair<kInput>(raw.y);
+    const uint2 raw = *reinterpret_cast<const uint2*>(
+        static_cast<const uint16_t*>(p.residual) + token * p.residual_stride + output);
+    const float2 low = unpack_pair<wgmma::Input::kBf16>(raw.x),
+                 high = unpack_pair<wgmma::Input::kBf16>(raw.y);
     v = make_float4(v.x + low.x, v.y + low.y, v.z + high.x, v.w + high.y);
   }
   const int64_t at = token * p.y_stride + output;
@@ -149,7 +148,7 @@ __device__ void store_four(const SkinnyParams& p, int token, int64_t output, flo
     *reinterpret_cast<float4*>(static_cast<float*>(p.y) + at) = v;
   else
     *reinterpret_cast<uint2*>(static_cast<uint16_t*>(p.y) + at) =
-        make_uint2(pack_pair<kInput>(v.x, v.y), pack_pair<kInput>(v.z, v.w));
+        make_uint2(pack_pair<wgmma::Input::kBf16>(v.x, v.y), pack_pair<wgmma::Input::kBf16>(v.z, v.w));
 }
 
 template <int kSplits>
@@ -166,13 +165,13 @@ __device__ float4 add_parts(const float* parts, int offset) {
 
 template <wgmma::Input kInput>
 __device__ float4 scale_and_bias(const SkinnyParams& p, float4 v, int token, int64_t w_row) {
-  if constexpr (kInput == wgmma::Input::kE4m3) {
+  if (kInput != wgmma::Input::kBf16 && p.x_scales) {
     const float x = p.x_scales[token];
     v = make_float4(v.x * x, v.y * x, v.z * x, v.w * x);
-    if (p.w_scales) {
-      const float4 w = *reinterpret_cast<const float4*>(p.w_scales + w_row);
-      v = make_float4(v.x * w.x, v.y * w.y, v.z * w.z, v.w * w.w);
-    }
+  }
+  if (kInput == wgmma::Input::kE4m3 && p.w_scales) {
+    const float4 w = *reinterpret_cast<const float4*>(p.w_scales + w_row);
+    v = make_float4(v.x * w.x, v.y * w.y, v.z * w.z, v.w * w.w);
   }
   if (!p.bias) return v;
   const float4 b = *reinterpret_cast<const float4*>(p.bias + w_row);
@@ -189,19 +188,19 @@ __device__ void finish(const SkinnyParams& p, int tile, int rank, const float* p
     if (output >= p.outputs) continue;
     float4 v = scale_and_bias<kInput>(p, add_parts<kSplits>(parts, token * kPitch + row), token, output);
     if constexpr (kGated) {
-      const float4 up = scale_and_bias<kInput>(p, add_parts<kSplits>(parts, token * kPitch + 64 + row), token,
-                                               output + p.gate_rows);
+      const float4 up = scale_and_bias<kInput>(
+          p, add_parts<kSplits>(parts, token * kPitch + 64 + row), token, output + p.gate_rows);
       v = make_float4(hopper::gated_silu(v.x, up.x), hopper::gated_silu(v.y, up.y),
-                      hopper::gated_silu(v.z, up.z), hopper::gated_silu(v.w, up.w));
+          hopper::gated_silu(v.z, up.z), hopper::gated_silu(v.w, up.w));
     }
-    store_four<kStored<kInput>>(p, token, output, v);
+    store_four(p, token, output, v);
   }
 }
 
 template <wgmma::Input kInput, int kTokens, int kSplits, bool kGated>
 __global__ void __launch_bounds__(kThreads, Stage<kTokens>::kBlocks)
     skinny_gemm(const __grid_constant__ TensorMap w_map, const __grid_constant__ TensorMap x_map,
-                const SkinnyParams params) {
+        const SkinnyParams params) {
   constexpr int kStages = Stage<kTokens>::kCount;
   extern __shared__ unsigned char raw[];
   unsigned char* ring = ptx::align_shared(raw, 1024);
@@ -251,28 +250,28 @@ __global__ void __launch_bounds__(kThreads, Stage<kTokens>::kBlocks)
 template <wgmma::Input kInput, int kTokens, int kSplits, bool kGated>
 void launch_product(const HopperGemmArgs& args, int64_t tiles, Stream& stream) {
   const SkinnyParams params{.m = static_cast<int>(args.m),
-                            .k_blocks = static_cast<int>((args.k + kBlockK<kInput> - 1) / kBlockK<kInput>),
-                            .gate_rows = static_cast<int>(args.n / 2),
-                            .outputs = args.outputs(),
-                            .bias = args.bias,
-                            .residual = args.residual,
-                            .residual_stride = args.residual_stride,
-                            .y = args.y,
-                            .y_stride = args.y_stride,
-                            .f32_output = args.y_dtype == DType::kF32,
-                            .x_scales = args.x_scales,
-                            .w_scales = args.block_scales ? nullptr : args.w_scales,
-                            .block_scales = args.block_scales ? args.w_scales : nullptr};
+      .k_blocks = static_cast<int>((args.k + kBlockK<kInput> - 1) / kBlockK<kInput>),
+      .gate_rows = static_cast<int>(args.n / 2),
+      .outputs = args.outputs(),
+      .bias = args.bias,
+      .residual = args.residual,
+      .residual_stride = args.residual_stride,
+      .y = args.y,
+      .y_stride = args.y_stride,
+      .f32_output = args.y_dtype == DType::kF32,
+      .x_scales = args.x_scales,
+      .w_scales = args.block_scales ? nullptr : args.w_scales,
+      .block_scales = args.block_scales ? args.w_scales : nullptr};
   gpu::launch({.kernel = "hopper_skinny_gemm",
-               .grid = {tiles * kSplits},
-               .block = {kThreads},
-               .shared_bytes = Stage<kTokens>::kCount * Stage<kTokens>::kBytes + 1024,
-               .cluster = {kSplits},
-               .overlaps_previous = args.w_is_settled,
-               .numbers = {args.m, args.n, args.k, kSplits, static_cast<int64_t>(args.dtype)}},
-              stream, skinny_gemm<kInput, kTokens, kSplits, kGated>,
-              hopper::matrix_map(args.w, args.dtype, args.n, args.k, args.k, 64),
-              hopper::matrix_map(args.x, args.dtype, args.m, args.k, args.x_stride, kTokens), params);
+                  .grid = {tiles * kSplits},
+                  .block = {kThreads},
+                  .shared_bytes = Stage<kTokens>::kCount * Stage<kTokens>::kBytes + 1024,
+                  .cluster = {kSplits},
+                  .overlaps_previous = args.w_is_settled,
+                  .numbers = {args.m, args.n, args.k, kSplits, static_cast<int64_t>(args.dtype)}},
+      stream, skinny_gemm<kInput, kTokens, kSplits, kGated>,
+      hopper::matrix_map(args.w, args.dtype, args.n, args.k, args.k, 64),
+      hopper::matrix_map(args.x, args.dtype, args.m, args.k, args.x_stride, kTokens), params);
 }
 
 template <wgmma::Input kInput, int kTokens, bool kGated>

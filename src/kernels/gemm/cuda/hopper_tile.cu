@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products of prompts: 128 x 256 outputs a block, 64 of K at a time through four stages of shared memory. One
 // warp copies; two warpgroups of 64 rows multiply. Pairs of blocks lie above each other and each fetch half
 // of W's tile for both, or beside each other and share x. The grid is as large as the card and walks the
@@ -49,7 +50,7 @@ __device__ inline TileAt tile_at(int index, const TileParams& p, int rank) {
 // A stage's share of one block: its own x and half of W for both, or its own W and half of x for both.
 template <class T>
 __device__ void copy_stage(const TensorMap& x_map, const TensorMap& w_map, const TileParams& p,
-                           const TileAt& at, int rank, int k, unsigned char* to, uint64_t* full) {
+    const TileAt& at, int rank, int k, unsigned char* to, uint64_t* full) {
   constexpr uint16_t kBoth = 3;
   const auto w_row = [&](int half) {
     return T::kGated ? half * p.gate_rows + at.column * T::kColumns : at.column * T::kN + half * (T::kN / 2);
@@ -57,8 +58,8 @@ __device__ void copy_stage(const TensorMap& x_map, const TensorMap& w_map, const
   unsigned char* w = to + kXBytes;
   ptx::barrier_expect_bytes(full, T::kStageBytes);
   if (p.beside) {
-    ptx::copy_box_2d_to_cluster(to + rank * (kXBytes / 2), &x_map, k * T::kK,
-                                at.row * kTileM + rank * (kTileM / 2), full, kBoth);
+    ptx::copy_box_2d_to_cluster(
+        to + rank * (kXBytes / 2), &x_map, k * T::kK, at.row * kTileM + rank * (kTileM / 2), full, kBoth);
 #pragma unroll
     for (int half = 0; half < 2; ++half)
       ptx::copy_box_2d(w + half * (T::kWBytes / 2), &w_map, k * T::kK, w_row(half), full, ptx::kEvictFirst);
@@ -70,7 +71,7 @@ __device__ void copy_stage(const TensorMap& x_map, const TensorMap& w_map, const
 
 template <class T>
 __device__ void copy_tiles(const TensorMap& x_map, const TensorMap& w_map, const TileParams& p,
-                           unsigned char* smem, Pipe<T>& pipe, int rank) {
+    unsigned char* smem, Pipe<T>& pipe, int rank) {
   int it = 0;
   for (int t = blockIdx.x / 2; t < p.rows * p.columns; t += gridDim.x / 2) {
     const TileAt at = tile_at(t, p, rank);
@@ -85,8 +86,7 @@ __device__ void copy_tiles(const TensorMap& x_map, const TensorMap& w_map, const
 // Sums to y through shared memory, kStored columns at a time.
 template <class T>
 __device__ void store_tile(const TensorMap& y_map, const TileParams& p, const tile::Early<T>& early,
-                           const float (&sums)[T::kN / 2], unsigned char* staging, int64_t first_row,
-                           int column_tile) {
+    const float (&sums)[T::kN / 2], unsigned char* staging, int64_t first_row, int column_tile) {
   const int in_group = threadIdx.x % 128, group = threadIdx.x / 128 - 1;
 #pragma unroll
   for (int part = 0; part < T::kColumns / T::kStored; ++part) {
@@ -99,15 +99,15 @@ __device__ void store_tile(const TensorMap& y_map, const TileParams& p, const ti
     if (in_group == 0) {
       for (int half = 0; half < T::kStored / 64; ++half)
         ptx::store_box_2d(&y_map, staging + half * 8192, static_cast<int>(first_column) + half * 64,
-                          static_cast<int>(first_row));
+            static_cast<int>(first_row));
       ptx::commit_stores();
     }
   }
 }
 
 template <class T>
-__device__ void multiply_tiles(const TensorMap& y_map, const TileParams& p, unsigned char* smem,
-                               Pipe<T>& pipe, int rank) {
+__device__ void multiply_tiles(
+    const TensorMap& y_map, const TileParams& p, unsigned char* smem, Pipe<T>& pipe, int rank) {
   const int group = threadIdx.x / 128 - 1;
   Multiplier<T> multiplier{smem, pipe, group};
   float sums[T::kN / 2];
@@ -119,13 +119,13 @@ __device__ void multiply_tiles(const TensorMap& y_map, const TileParams& p, unsi
     if constexpr (T::kBlockScales) {
       const int first = at.column * T::kColumns, second = T::kGated ? p.gate_rows + first : first;
       multiplier.add_up_scaled(sums, p.k_blocks,
-                               p.ending.w_scales + static_cast<int64_t>(first / 128) * p.k_blocks,
-                               p.ending.w_scales + static_cast<int64_t>(second / 128) * p.k_blocks);
+          p.ending.w_scales + static_cast<int64_t>(first / 128) * p.k_blocks,
+          p.ending.w_scales + static_cast<int64_t>(second / 128) * p.k_blocks);
     } else {
       multiplier.add_up(sums, p.k_blocks);
     }
-    store_tile<T>(y_map, p, early, sums, smem + T::kStages * T::kStageBytes + group * kOutBytes, first_row,
-                  at.column);
+    store_tile<T>(
+        y_map, p, early, sums, smem + T::kStages * T::kStageBytes + group * kOutBytes, first_row, at.column);
   }
   if (threadIdx.x % 128 == 0) ptx::wait_stores();
 }
@@ -133,7 +133,7 @@ __device__ void multiply_tiles(const TensorMap& y_map, const TileParams& p, unsi
 template <class T>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
     tile_gemm(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap w_map,
-              const __grid_constant__ TensorMap y_map, const TileParams params) {
+        const __grid_constant__ TensorMap y_map, const TileParams params) {
   extern __shared__ unsigned char raw[];
   unsigned char* smem = ptx::align_shared(raw, 1024);
   __shared__ Pipe<T> pipe;
@@ -165,23 +165,23 @@ void launch_product(const HopperGemmArgs& args, const TilePlan& plan, Stream& st
   const int64_t rows = (args.m + kTileM - 1) / kTileM,
                 columns = (args.outputs() + T::kColumns - 1) / T::kColumns;
   const TileParams params{.rows = static_cast<int>(plan.beside ? rows : (rows + 1) / 2),
-                          .columns = static_cast<int>(plan.beside ? (columns + 1) / 2 : columns),
-                          .beside = plan.beside,
-                          .k_blocks = static_cast<int>((args.k + T::kK - 1) / T::kK),
-                          .gate_rows = static_cast<int>(args.n / 2),
-                          .ending = tile::ending_of(args)};
+      .columns = static_cast<int>(plan.beside ? (columns + 1) / 2 : columns),
+      .beside = plan.beside,
+      .k_blocks = static_cast<int>((args.k + T::kK - 1) / T::kK),
+      .gate_rows = static_cast<int>(args.n / 2),
+      .ending = tile::ending_of(args)};
   const int64_t blocks = stream.device().num_sms / 2 * 2;
   gpu::launch({.kernel = "hopper_tile_gemm",
-               .grid = {std::min<int64_t>(blocks, int64_t{params.rows} * params.columns * 2)},
-               .block = {kThreads},
-               .shared_bytes = T::kSmemBytes,
-               .overlaps_previous = true,
-               .numbers = {args.m, args.n, args.k, static_cast<int64_t>(args.dtype)}},
-              stream, tile_gemm<T>,
-              hopper::matrix_map(args.x, args.dtype, args.m, args.k, args.x_stride,
-                                 plan.beside ? kTileM / 2 : kTileM),
-              hopper::matrix_map(args.w, args.dtype, args.n, args.k, args.k, T::kN / 2),
-              hopper::matrix_map(args.y, args.y_dtype, args.m, args.outputs(), args.y_stride, 64), params);
+                  .grid = {std::min<int64_t>(blocks, int64_t{params.rows} * params.columns * 2)},
+                  .block = {kThreads},
+                  .shared_bytes = T::kSmemBytes,
+                  .overlaps_previous = true,
+                  .numbers = {args.m, args.n, args.k, static_cast<int64_t>(args.dtype)}},
+      stream, tile_gemm<T>,
+      hopper::matrix_map(
+          args.x, args.dtype, args.m, args.k, args.x_stride, plan.beside ? kTileM / 2 : kTileM),
+      hopper::matrix_map(args.w, args.dtype, args.n, args.k, args.k, T::kN / 2),
+      hopper::matrix_map(args.y, args.y_dtype, args.m, args.outputs(), args.y_stride, 64), params);
 }
 
 template <wgmma::Input kInput, bool kBlockScales = false>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Tiles of products on the tensor cores: 128 rows of x and 256 of W, 128 bytes of each at a time through a
 // ring of shared memory, by two warpgroups of 64 rows. The kernels decide which tiles, and where they go.
@@ -19,7 +20,7 @@ struct Tile {
   static constexpr int kCluster = 2;  // blocks that fetch W for each other
   static constexpr bool kIsFp8 = kIn == wgmma::Input::kE4m3, kGated = kIsGated,
                         kBlockScales = kHasBlockScales;
-  static constexpr wgmma::Input kOutput = kIsFp8 ? wgmma::Input::kBf16 : kIn;
+  static constexpr bool kScalesX = kIn != wgmma::Input::kBf16;
   static constexpr int kN = kBlockScales ? 128 : 256;              // rows of W
   static constexpr int kK = kIsFp8 ? 128 : 64;                     // 128 bytes of each
   static constexpr int kColumns = kGated ? kN / 2 : kN;            // outputs
@@ -35,18 +36,18 @@ struct Ending {
   const void* residual = nullptr;
   int64_t residual_stride = 0;
   int64_t m = 0, outputs = 0;       // rows and columns of y
-  const float* x_scales = nullptr;  // FP8: [m]
+  const float* x_scales = nullptr;  // FP8: [m]; F16: or none
   const float* w_scales = nullptr;  // FP8: [n], or [n / 128, k / 128] rounded up
 };
 
 inline Ending ending_of(const HopperGemmArgs& args) {
   return {.bias = args.bias,
-          .residual = args.residual,
-          .residual_stride = args.residual_stride,
-          .m = args.m,
-          .outputs = args.outputs(),
-          .x_scales = args.x_scales,
-          .w_scales = args.w_scales};
+      .residual = args.residual,
+      .residual_stride = args.residual_stride,
+      .m = args.m,
+      .outputs = args.outputs(),
+      .x_scales = args.x_scales,
+      .w_scales = args.w_scales};
 }
 
 __device__ inline float2 times(float2 a, float2 b) { return make_float2(a.x * b.x, a.y * b.y); }
@@ -75,8 +76,8 @@ struct PerOutput {
   // For columns 8 group + 2 (lane % 4) and the next; by all lanes of a warp.
   __device__ float2 at(int group) const {
     const int from = group % 8 * 4 + static_cast<int>(threadIdx.x) % 4;
-    return make_float2(__shfl_sync(~0u, pairs[group / 8].x, from),
-                       __shfl_sync(~0u, pairs[group / 8].y, from));
+    return make_float2(
+        __shfl_sync(~0u, pairs[group / 8].x, from), __shfl_sync(~0u, pairs[group / 8].y, from));
   }
 };
 
@@ -90,23 +91,24 @@ struct Early {
   __device__ void fetch(const Ending& p, int64_t first_row, int64_t first_column) {
     has_bias = p.bias != nullptr;
     bias.fetch(p.bias, first_column, p.outputs, 0.f);
-    if constexpr (T::kIsFp8) {
-      if constexpr (!T::kBlockScales) w_scales.fetch(p.w_scales, first_column, p.outputs, 1.f);
+    if constexpr (T::kIsFp8 && !T::kBlockScales) w_scales.fetch(p.w_scales, first_column, p.outputs, 1.f);
+    if constexpr (T::kScalesX) {
       const int64_t row = first_row + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
-      for (int i = 0; i < 2; ++i) x_scales[i] = row + i * 8 < p.m ? p.x_scales[row + i * 8] : 0.f;
+      for (int i = 0; i < 2; ++i)
+        x_scales[i] = p.x_scales && row + i * 8 < p.m ? p.x_scales[row + i * 8] : 1.f;
     }
   }
   // Two neighbouring sums of a column group, of both of the thread's rows.
   __device__ void finish(float2 (&v)[2], int group) const {
-    if constexpr (T::kIsFp8) {
+    if constexpr (T::kScalesX) {
 #pragma unroll
       for (int row = 0; row < 2; ++row) v[row] = times(v[row], make_float2(x_scales[row], x_scales[row]));
-      if constexpr (!T::kBlockScales) {
-        const float2 scale = w_scales.at(group);
+    }
+    if constexpr (T::kIsFp8 && !T::kBlockScales) {
+      const float2 scale = w_scales.at(group);
 #pragma unroll
-        for (int row = 0; row < 2; ++row) v[row] = times(v[row], scale);
-      }
+      for (int row = 0; row < 2; ++row) v[row] = times(v[row], scale);
     }
     if (!has_bias) return;
     const float2 added = bias.at(group);
@@ -188,8 +190,8 @@ struct Multiplier {
   }
 
   // first and second: the scales of the two halves of W's rows, along K.
-  __device__ void add_up_scaled(float (&totals)[T::kN / 2], int k_blocks, const float* first,
-                                const float* second) {
+  __device__ void add_up_scaled(
+      float (&totals)[T::kN / 2], int k_blocks, const float* first, const float* second) {
     float sums[T::kN / 2];
 #pragma unroll
     for (int i = 0; i < T::kN / 2; ++i) totals[i] = 0.f;
@@ -211,8 +213,8 @@ struct Multiplier {
 
 // What a thread's outputs of a part are added to: asked for at once, for one wait.
 template <class T>
-__device__ void fetch_residual(const Ending& p, int64_t row, int64_t column,
-                               uint32_t (&to)[T::kStored / 16][4]) {
+__device__ void fetch_residual(
+    const Ending& p, int64_t row, int64_t column, uint32_t (&to)[T::kStored / 16][4]) {
   const auto* from = static_cast<const uint16_t*>(p.residual) + row * p.residual_stride + column;
 #pragma unroll
   for (int j = 0; j < T::kStored / 16; ++j)
@@ -228,7 +230,7 @@ __device__ void fetch_residual(const Ending& p, int64_t row, int64_t column,
 // boxes of 64 columns, swizzled.
 template <class T, bool kAdds>
 __device__ void stage_part(const Ending& p, const Early<T>& early, const float (&sums)[T::kN / 2], int part,
-                           int64_t first_row, int64_t first_column, unsigned char* staging) {
+    int64_t first_row, int64_t first_column, unsigned char* staging) {
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   uint32_t residual[T::kStored / 16][4];
   if constexpr (kAdds)
@@ -243,29 +245,29 @@ __device__ void stage_part(const Ending& p, const Early<T>& early, const float (
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         const int i = half * 2 + row;
-        if constexpr (kAdds) v[row] = plus(v[row], unpack_pair<T::kOutput>(residual[j][i]));
-        packed[i] = pack_pair<T::kOutput>(v[row].x, v[row].y);
+        if constexpr (kAdds) v[row] = plus(v[row], unpack_pair<wgmma::Input::kBf16>(residual[j][i]));
+        packed[i] = pack_pair<wgmma::Input::kBf16>(v[row].x, v[row].y);
       }
     }
     const int in_rows = warp * 16 + lane % 16, chunk = j * 2 + lane / 16;
     ptx::store_matrices(ptx::shared_address(staging) + (chunk / 8) * 8192 + in_rows * 128 +
                             (((chunk % 8) ^ (in_rows % 8)) << 4),
-                        packed[0], packed[1], packed[2], packed[3]);
+        packed[0], packed[1], packed[2], packed[3]);
   }
 }
 template <class T>
 __device__ void stage_outputs(const Ending& p, const Early<T>& early, const float (&sums)[T::kN / 2],
-                              int part, int64_t first_row, int64_t first_column, unsigned char* staging) {
+    int part, int64_t first_row, int64_t first_column, unsigned char* staging) {
   if (p.residual)
     stage_part<T, true>(p, early, sums, part, first_row, first_column, staging);
   else
     stage_part<T, false>(p, early, sums, part, first_row, first_column, staging);
 }
 
-// What lies staged to its rows of y before p.m, 16 bytes a thread.
+// What lies staged to its rows of y before p.m, 16 bytes per thread.
 template <class T>
 __device__ void store_staged(const Ending& p, uint16_t* y, int64_t y_stride, const unsigned char* staging,
-                             int64_t first_row, int64_t first_column) {
+    int64_t first_row, int64_t first_column) {
   constexpr int kChunks = T::kStored / 8;
   for (int i = threadIdx.x % 128; i < 64 * kChunks; i += 128) {
     const int row = i / kChunks, chunk = i % kChunks;

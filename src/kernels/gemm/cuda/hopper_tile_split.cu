@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products with too few tiles for the card: the blocks of a cluster each add up a part of K for one tile,
 // give each other their sums through distributed shared memory, and finish a share of the columns each. Parts
 // are added in the order of K, so that results never change.
@@ -49,7 +50,7 @@ struct Span {  // of K's blocks
 
 template <class T>
 __device__ void copy_span(const TensorMap& x_map, const TensorMap& w_map, const SplitParams& p, int row,
-                          int column, const Span& span, unsigned char* smem, tile::Pipe<T>& pipe) {
+    int column, const Span& span, unsigned char* smem, tile::Pipe<T>& pipe) {
   for (int k = span.begin, it = 0; k < span.end; ++k, ++it) {
     uint64_t* full = &pipe.full[it % T::kStages];
     ptx::barrier_wait(&pipe.empty[it % T::kStages], ((it / T::kStages) & 1) ^ 1);
@@ -60,8 +61,8 @@ __device__ void copy_span(const TensorMap& x_map, const TensorMap& w_map, const 
     for (int half = 0; half < 2; ++half) {
       const int w_row =
           T::kGated ? half * p.gate_rows + column * T::kColumns : column * T::kN + half * (T::kN / 2);
-      ptx::copy_box_2d(to + kXBytes + half * (T::kWBytes / 2), &w_map, k * T::kK, w_row, full,
-                       ptx::kEvictFirst);
+      ptx::copy_box_2d(
+          to + kXBytes + half * (T::kWBytes / 2), &w_map, k * T::kK, w_row, full, ptx::kEvictFirst);
     }
   }
 }
@@ -113,7 +114,7 @@ __device__ inline void meet() {
 
 template <class S>
 __device__ void multiply_span(const SplitParams& p, int row, int column, const Span& span,
-                              unsigned char* smem, tile::Pipe<typename S::Whole>& pipe, int rank) {
+    unsigned char* smem, tile::Pipe<typename S::Whole>& pipe, int rank) {
   using T = typename S::Whole;
   const int group = static_cast<int>(threadIdx.x) / 128 - 1;
   const int64_t first_row = static_cast<int64_t>(row) * kTileM + group * 64,
@@ -134,9 +135,8 @@ __device__ void multiply_span(const SplitParams& p, int row, int column, const S
 }
 
 template <class S>
-__global__ void __launch_bounds__(kThreads, 1)
-    split_tiles(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap w_map,
-                const SplitParams params) {
+__global__ void __launch_bounds__(kThreads, 1) split_tiles(const __grid_constant__ TensorMap x_map,
+    const __grid_constant__ TensorMap w_map, const SplitParams params) {
   using T = typename S::Whole;
   extern __shared__ unsigned char raw[];
   unsigned char* smem = ptx::align_shared(raw, 1024);
@@ -174,21 +174,20 @@ void launch_split(const HopperGemmArgs& args, Stream& stream) {
   const int64_t rows = (args.m + kTileM - 1) / kTileM,
                 columns = (args.outputs() + T::kColumns - 1) / T::kColumns;
   launch({.kernel = "hopper_split_gemm",
-          .grid = {rows * columns * S::kSplits},
-          .block = {kThreads},
-          .shared_bytes = T::kSmemBytes,
-          .cluster = {S::kSplits},
-          .overlaps_previous = true,
-          .numbers = {args.m, args.n, args.k, S::kSplits, static_cast<int64_t>(args.dtype)}},
-         stream, split_tiles<S>,
-         hopper::matrix_map(args.x, args.dtype, args.m, args.k, args.x_stride, kTileM),
-         hopper::matrix_map(args.w, args.dtype, args.n, args.k, args.k, T::kN / 2),
-         SplitParams{.rows = static_cast<int>(rows),
-                     .k_blocks = static_cast<int>((args.k + T::kK - 1) / T::kK),
-                     .gate_rows = static_cast<int>(args.n / 2),
-                     .ending = tile::ending_of(args),
-                     .y = static_cast<uint16_t*>(args.y),
-                     .y_stride = args.y_stride});
+             .grid = {rows * columns * S::kSplits},
+             .block = {kThreads},
+             .shared_bytes = T::kSmemBytes,
+             .cluster = {S::kSplits},
+             .overlaps_previous = true,
+             .numbers = {args.m, args.n, args.k, S::kSplits, static_cast<int64_t>(args.dtype)}},
+      stream, split_tiles<S>, hopper::matrix_map(args.x, args.dtype, args.m, args.k, args.x_stride, kTileM),
+      hopper::matrix_map(args.w, args.dtype, args.n, args.k, args.k, T::kN / 2),
+      SplitParams{.rows = static_cast<int>(rows),
+          .k_blocks = static_cast<int>((args.k + T::kK - 1) / T::kK),
+          .gate_rows = static_cast<int>(args.n / 2),
+          .ending = tile::ending_of(args),
+          .y = static_cast<uint16_t*>(args.y),
+          .y_stride = args.y_stride});
 }
 
 template <wgmma::Input kInput, bool kGated>
@@ -207,6 +206,7 @@ void launch_split(const HopperGemmArgs& args, const TilePlan& plan, Stream& stre
 
 void hopper_split_gemm(const HopperGemmArgs& args, const TilePlan& plan, Stream& stream) {
   if (args.dtype == DType::kF8E4M3) return launch_split<wgmma::Input::kE4m3>(args, plan, stream);
+  if (args.dtype == DType::kF16) return launch_split<wgmma::Input::kF16>(args, plan, stream);
   launch_split<wgmma::Input::kBf16>(args, plan, stream);
 }
 

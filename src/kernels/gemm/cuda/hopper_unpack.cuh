@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Stored blocks as the tensor cores' operand: of each eight columns of a row, a lane needs the two at lane %
 // 4 * 2, widened to BF16. A row's numbers lie in shared memory as stored, kCols of them (a unit) in kPitch
@@ -133,7 +134,7 @@ struct KLines : Lines {
     const uint32_t mins =
         is_last ? ((raw.w >> 4) & 0x0F0F0F0Fu) | ((raw.z >> 2) & 0x30303030u) : raw.z & 0x3F3F3F3Fu;
     return {{{line<0>(scales, mins, d, min), line<1>(scales, mins, d, min), line<2>(scales, mins, d, min),
-              line<3>(scales, mins, d, min)}}};
+        line<3>(scales, mins, d, min)}}};
   }
   template <int kByte>
   __device__ static uint32_t line(uint32_t scales, uint32_t mins, float d, float min) {
@@ -158,8 +159,8 @@ struct Rows<DType::kQ4_K> {
   // A byte is 16 high + low: the high nibble is had by subtracting the low one, where additions of BF16 have
   // a pipe twice as wide as logic.
   template <int kIndex>
-  __device__ static void unpack_row(const uint8_t* row, __nv_bfloat162 low_line, __nv_bfloat162 high_line,
-                                    uint32_t* to) {
+  __device__ static void unpack_row(
+      const uint8_t* row, __nv_bfloat162 low_line, __nv_bfloat162 high_line, uint32_t* to) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const uint32_t raw = lane_pair(row + offsetof(BlockQ4_K, q) + kIndex * 32 + i * 8);
@@ -181,9 +182,8 @@ struct Rows<DType::kQ5_K> {
   };
   __device__ static Head open(const LaneRows& rows) {
     constexpr int kHigh = offsetof(BlockQ5_K, high);
-    return {Scales::read(rows),
-            {{lane_bytes(rows.upper + kHigh), lane_bytes(rows.upper + kHigh + 16)},
-             {lane_bytes(rows.lower + kHigh), lane_bytes(rows.lower + kHigh + 16)}}};
+    return {Scales::read(rows), {{lane_bytes(rows.upper + kHigh), lane_bytes(rows.upper + kHigh + 16)},
+                                    {lane_bytes(rows.lower + kHigh), lane_bytes(rows.lower + kHigh + 16)}}};
   }
   template <int kIndex>
   __device__ static void unpack(const LaneRows& rows, const Head& head, Fragment& to) {
@@ -240,8 +240,7 @@ struct Rows<DType::kQ6_K> {
                              (4 * kPart),
                        raw = lane_bytes(row + kHalf * 64 + part * 32 + half * 16) >> (4 * kPart);
         four_on_line<0>((raw & 0x0F0F0F0Fu) | (((top >> (2 * part)) & 0x03030303u) << 4),
-                        of_quad(head.lines[kPart * 4 + 2 * part + half], kHalf * 2 + which),
-                        to + 4 * part + 2 * half);
+            of_quad(head.lines[kPart * 4 + 2 * part + half], kHalf * 2 + which), to + 4 * part + 2 * half);
       }
   }
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products of 65 to 256 rows and many outputs: the skinny kernel with as many rows of x as one or two blocks
 // a multiprocessor have registers for their sums.
 #include "kernels/gemm/cuda/hopper_skinny.cuh"
@@ -16,6 +17,7 @@ void launch_wide(const HopperGemmArgs& args, Stream& stream) {
 
 void hopper_wide_gemm(const HopperGemmArgs& args, Stream& stream) {
   if (args.dtype == DType::kF8E4M3) return launch_wide<wgmma::Input::kE4m3>(args, stream);
+  if (args.dtype == DType::kF16) return launch_wide<wgmma::Input::kF16>(args, stream);
   launch_wide<wgmma::Input::kBf16>(args, stream);
 }
 

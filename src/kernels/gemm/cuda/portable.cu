@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // y = x W^T + bias. A block computes 64 x 64 outputs from tiles of x and W in shared memory, 32 inputs at a
 // time; W is widened to float as it is loaded, so that every weight type shares the arithmetic. bytes  W once
 // per 64 rows of x, x once per 64 rows of W    flops  2 m n k bound  the float pipeline (no tensor cores) why
@@ -93,8 +94,8 @@ struct Tiles {
 
 // Each thread brings 8 neighbouring inputs of one row of each tile; what lies outside is zero.
 template <class Weight, class X, class Y>
-__device__ void load_tiles(const TileTask<X, Y>& task, int64_t first_m, int64_t first_n, int64_t first_k,
-                           Tiles& tiles) {
+__device__ void load_tiles(
+    const TileTask<X, Y>& task, int64_t first_m, int64_t first_n, int64_t first_k, Tiles& tiles) {
   constexpr int kRun = kTile * kDepth / kThreads;
   const int row = static_cast<int>(threadIdx.x) / (kDepth / kRun);
   const int depth = static_cast<int>(threadIdx.x) % (kDepth / kRun) * kRun;
@@ -123,8 +124,8 @@ __device__ inline void multiply_tiles(const Tiles& tiles, int m, int n, float (&
 }
 
 template <class X, class Y>
-__device__ void store_sums(const TileTask<X, Y>& task, int64_t first_m, int64_t first_n,
-                           const float (&sums)[kEach][kEach]) {
+__device__ void store_sums(
+    const TileTask<X, Y>& task, int64_t first_m, int64_t first_n, const float (&sums)[kEach][kEach]) {
   const int step = task.gated ? 2 : 1;
   const auto bias_of = [&](int64_t n) { return task.bias ? task.bias[task.w_row(n)] : 0.f; };
 #pragma unroll
@@ -162,8 +163,7 @@ __global__ __launch_bounds__(kThreads) void gemm_tile(TileTask<X, Y> task) {
 template <class X, class Y>
 void launch_tiles(const TileTask<X, Y>& task, int64_t matrices, Stream& stream) {
   const auto up = [](int64_t count) { return (count + kTile - 1) / kTile; };
-  const LaunchConfig config{
-      .kernel = "gemm_tile",
+  const LaunchConfig config{.kernel = "gemm_tile",
       .grid = {up(task.rows), up(task.m), matrices},
       .block = {kThreads},
       .numbers = {task.m, task.rows, task.cols, static_cast<int64_t>(task.dtype), matrices}};

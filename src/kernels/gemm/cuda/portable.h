@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Any shape, any weight type, any card from Ampere on.
 #include "kernels/gemm/gemm_cuda.h"

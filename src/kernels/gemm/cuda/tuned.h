@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Which variant of a product was fastest when kernels_cuda_bench measured them on a card.
 #include <cstdint>
@@ -7,6 +8,13 @@
 #include "tensor/dtype.h"
 
 namespace cheetah::gpu {
+
+// Products of up to `most` rows, from the row before it in the table on.
+struct Tuned {
+  DType dtype;
+  int64_t n, k, most;
+  const char* variant;
+};
 
 struct ProductShape {
   DType dtype = DType::kBF16;  // of W

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every way to compute a product on the device, and the choice between them.
 #include <algorithm>
 #include <array>
@@ -7,6 +8,7 @@
 
 #include "base/error.h"
 #include "kernels/gemm/cuda/cublaslt.h"
+#include "kernels/gemm/cuda/few_rows.h"
 #include "kernels/gemm/cuda/hopper.h"
 #include "kernels/gemm/cuda/hopper_blocks.h"
 #include "kernels/gemm/cuda/hopper_packed.h"
@@ -21,19 +23,19 @@ namespace {
 template <class Y>
 HopperGemmArgs hopper_args(const GemmArgs<Bf16, Y>& args) {
   return {.dtype = args.w.dtype,
-          .x = args.x,
-          .x_stride = args.x_stride,
-          .m = args.m,
-          .w = args.w.data,
-          .n = args.w.rows,
-          .k = args.w.cols,
-          .bias = args.bias,
-          .residual = args.residual,
-          .residual_stride = args.residual_stride,
-          .gated = args.gated,
-          .y_dtype = std::is_same_v<Y, float> ? DType::kF32 : DType::kBF16,
-          .y = args.y,
-          .y_stride = args.y_stride};
+      .x = args.x,
+      .x_stride = args.x_stride,
+      .m = args.m,
+      .w = args.w.data,
+      .n = args.w.rows,
+      .k = args.w.cols,
+      .bias = args.bias,
+      .residual = args.residual,
+      .residual_stride = args.residual_stride,
+      .gated = args.gated,
+      .y_dtype = std::is_same_v<Y, float> ? DType::kF32 : DType::kBF16,
+      .y = args.y,
+      .y_stride = args.y_stride};
 }
 template <class Y>
 bool fits_hopper(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
@@ -91,9 +93,9 @@ template <class Y>
 HopperGemmArgs widened_part(const GemmArgs<Bf16, Y>& args, int64_t first, int64_t count) {
   GemmArgs<Bf16, Y> part = args;
   part.w = {.dtype = DType::kBF16,
-            .rows = count,
-            .cols = args.w.cols,
-            .data = reinterpret_cast<const std::byte*>(args.widened)};
+      .rows = count,
+      .cols = args.w.cols,
+      .data = reinterpret_cast<const std::byte*>(args.widened)};
   if (args.bias) part.bias += first;
   if (args.residual) part.residual += first;
   part.y += first;
@@ -107,6 +109,11 @@ bool fits_widened(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
   const bool residual_fits = std::is_same_v<Y, Bf16> || !args.residual;
   return args.widened && can_widen(args.w.dtype) && count > 0 && residual_fits && args.w.rows % 8 == 0 &&
          hopper_gemm_fits(widened_part(args, 0, count), device);
+}
+// F32 loses digits, so that it is rounded only where reading it as it is takes longer.
+template <class Y>
+bool widened_pays(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
+  return args.w.dtype != DType::kF32 || !few_rows_fit(args, device) || !few_rows_pay(args, device);
 }
 template <class Y>
 void run_widened(const GemmArgs<Bf16, Y>& args, Stream& stream) {
@@ -151,12 +158,12 @@ bool fp8_skinny_pays(const GemmArgs<Bf16, Bf16>& args, const DeviceInfo& device)
 template <class Y>
 void narrow_x(const GemmArgs<Bf16, Y>& args, Stream& stream) {
   narrow_rows({.x = args.x,
-               .x_stride = args.x_stride,
-               .m = args.m,
-               .k = args.w.cols,
-               .y = args.narrowed,
-               .scales = scales_behind(args.narrowed, args.m * args.w.cols)},
-              stream);
+                  .x_stride = args.x_stride,
+                  .m = args.m,
+                  .k = args.w.cols,
+                  .y = args.narrowed,
+                  .scales = scales_behind(args.narrowed, args.m * args.w.cols)},
+      stream);
 }
 template <class Y>
 void run_fp8_skinny(const GemmArgs<Bf16, Y>& args, Stream& stream) {
@@ -166,6 +173,48 @@ void run_fp8_skinny(const GemmArgs<Bf16, Y>& args, Stream& stream) {
 void run_fp8_tiles(const GemmArgs<Bf16, Bf16>& args, Stream& stream) {
   narrow_x(args, stream);
   hopper_tile_gemm(fp8_args(args), stream);
+}
+
+// F16: rows of x become F16 too, each with a power of two that makes its numbers fit. No digit is lost.
+template <class Y>
+HopperGemmArgs f16_args(const GemmArgs<Bf16, Y>& args) {
+  HopperGemmArgs result = hopper_args(args);
+  result.x = args.narrowed;
+  result.x_stride = args.w.cols;
+  result.x_scales = scales_behind(args.narrowed, 2 * args.m * args.w.cols);
+  return result;
+}
+template <class Y>
+bool fits_f16(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
+  const bool residual_fits = std::is_same_v<Y, Bf16> || !args.residual;
+  return args.w.dtype == DType::kF16 && args.narrowed && residual_fits && args.x_stride % 8 == 0 &&
+         args.narrowed_bytes >= narrowed_x_bytes(args.m, args.w.cols) &&
+         hopper_gemm_fits(f16_args(args), device);
+}
+bool fits_f16_skinny(const GemmArgs<Bf16, Bf16>& args, const DeviceInfo& device) {
+  return args.m <= kMostSkinnyRows && fits_f16(args, device);
+}
+bool f16_skinny_pays(const GemmArgs<Bf16, Bf16>& args, const DeviceInfo& device) {
+  return prefers_skinny(f16_args(args), device.num_sms);
+}
+template <class Y>
+void narrow_x_to_f16(const GemmArgs<Bf16, Y>& args, Stream& stream) {
+  narrow_rows_to_f16({.x = args.x,
+                         .x_stride = args.x_stride,
+                         .m = args.m,
+                         .k = args.w.cols,
+                         .y = args.narrowed,
+                         .scales = scales_behind(args.narrowed, 2 * args.m * args.w.cols)},
+      stream);
+}
+template <class Y>
+void run_f16_skinny(const GemmArgs<Bf16, Y>& args, Stream& stream) {
+  narrow_x_to_f16(args, stream);
+  run_skinny_in_parts(f16_args(args), stream);
+}
+void run_f16_tiles(const GemmArgs<Bf16, Bf16>& args, Stream& stream) {
+  narrow_x_to_f16(args, stream);
+  hopper_tile_gemm(f16_args(args), stream);
 }
 
 // NVIDIA's library, where the table says so: our own kernels come after it in the list and take what it
@@ -198,16 +247,16 @@ void run_fp8_library(const GemmArgs<Bf16, Bf16>& args, Stream& stream) {
 template <class Y>
 HopperBlocksArgs blocks_args(const GemmArgs<Bf16, Y>& args) {
   return {.x = args.x,
-          .x_stride = args.x_stride,
-          .m = args.m,
-          .w = args.w,
-          .bias = args.bias,
-          .gated = args.gated,
-          .residual = reinterpret_cast<const Bf16*>(args.residual),
-          .residual_stride = args.residual_stride,
-          .f32_output = std::is_same_v<Y, float>,
-          .y = args.y,
-          .y_stride = args.y_stride};
+      .x_stride = args.x_stride,
+      .m = args.m,
+      .w = args.w,
+      .bias = args.bias,
+      .gated = args.gated,
+      .residual = reinterpret_cast<const Bf16*>(args.residual),
+      .residual_stride = args.residual_stride,
+      .f32_output = std::is_same_v<Y, float>,
+      .y = args.y,
+      .y_stride = args.y_stride};
 }
 template <class Y>
 bool fits_blocks(const GemmArgs<Bf16, Y>& args, const DeviceInfo& device) {
@@ -246,15 +295,22 @@ template <class X, class Y>
 constexpr GemmVariant<X, Y> kPortable = {"portable", always<GemmArgs<X, Y>>, gemm_portable<X, Y>};
 
 template <class X, class Y>
-constexpr std::array kGemmVariants = {kPortable<X, Y>};
+constexpr GemmVariant<X, Y> kFewRows = {
+    "few_rows", few_rows_fit<X, Y>, gemm_few_rows<X, Y>, few_rows_pay<X, Y>};
+
+template <class X, class Y>
+constexpr std::array kGemmVariants = {kPortable<X, Y>, kFewRows<X, Y>};
 template <>
 constexpr std::array kGemmVariants<Bf16, Bf16> = {
     kPortable<Bf16, Bf16>,
+    kFewRows<Bf16, Bf16>,
     GemmVariant<Bf16, Bf16>{"cublaslt", fits_library<Bf16>, run_library<Bf16>},
     GemmVariant<Bf16, Bf16>{"cublaslt_fp8", fits_fp8_library, run_fp8_library},
-    GemmVariant<Bf16, Bf16>{"hopper_widened", fits_widened<Bf16>, run_widened<Bf16>},
+    GemmVariant<Bf16, Bf16>{"hopper_widened", fits_widened<Bf16>, run_widened<Bf16>, widened_pays<Bf16>},
     GemmVariant<Bf16, Bf16>{"hopper_fp8_tiles", fits_fp8<Bf16>, run_fp8_tiles},
     GemmVariant<Bf16, Bf16>{"hopper_fp8_skinny", fits_fp8_skinny, run_fp8_skinny<Bf16>, fp8_skinny_pays},
+    GemmVariant<Bf16, Bf16>{"hopper_f16_tiles", fits_f16<Bf16>, run_f16_tiles},
+    GemmVariant<Bf16, Bf16>{"hopper_f16_skinny", fits_f16_skinny, run_f16_skinny<Bf16>, f16_skinny_pays},
     GemmVariant<Bf16, Bf16>{"hopper_blocks", fits_blocks<Bf16>, run_blocks<Bf16>},
     GemmVariant<Bf16, Bf16>{"hopper_packed", fits_packed<Bf16>, run_packed<Bf16>, packed_pays<Bf16>},
     GemmVariant<Bf16, Bf16>{"hopper_tiles", fits_hopper<Bf16>, run_tiles},
@@ -263,9 +319,11 @@ constexpr std::array kGemmVariants<Bf16, Bf16> = {
 template <>
 constexpr std::array kGemmVariants<Bf16, float> = {
     kPortable<Bf16, float>,
+    kFewRows<Bf16, float>,
     GemmVariant<Bf16, float>{"cublaslt", fits_library<float>, run_library<float>},
-    GemmVariant<Bf16, float>{"hopper_widened", fits_widened<float>, run_widened<float>},
+    GemmVariant<Bf16, float>{"hopper_widened", fits_widened<float>, run_widened<float>, widened_pays<float>},
     GemmVariant<Bf16, float>{"hopper_fp8_skinny", fits_fp8<float>, run_fp8_skinny<float>},
+    GemmVariant<Bf16, float>{"hopper_f16_skinny", fits_f16<float>, run_f16_skinny<float>},
     GemmVariant<Bf16, float>{"hopper_blocks", fits_blocks<float>, run_blocks<float>},
     GemmVariant<Bf16, float>{"hopper_packed", fits_packed<float>, run_packed<float>, packed_pays<float>},
     GemmVariant<Bf16, float>{"hopper_skinny", fits_hopper<float>, run_skinny<float>},

@@ -1,7 +1,7 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // What the tables of single and of grouped products share.
 #include <algorithm>
-#include <ranges>
 #include <span>
 
 #include "kernels/gemm/gemm_cuda.h"
@@ -14,17 +14,17 @@ bool always(const Args&, const DeviceInfo&) {
 }
 
 template <class Args>
-const ProductVariant<Args>& best_of(std::span<const ProductVariant<Args>> variants, const Args& args,
-                                    const DeviceInfo& device) {
+const ProductVariant<Args>& best_of(
+    std::span<const ProductVariant<Args>> variants, const Args& args, const DeviceInfo& device) {
   const auto is_best = [&](const ProductVariant<Args>& variant) {
     return variant.fits(args, device) && (!variant.pays || variant.pays(args, device));
   };
-  return *std::ranges::find_if(variants | std::views::reverse, is_best);
+  return *std::find_if(variants.rbegin(), variants.rend(), is_best);
 }
 
-// x in FP8 in the room for it: its numbers, then a scale a row.
-inline float* scales_behind(std::byte* numbers, int64_t count) {
-  return reinterpret_cast<float*>(numbers + (count + 15) / 16 * 16);
+// x in W's type in the room for it: its numbers, `bytes` of them, then a scale per row.
+inline float* scales_behind(std::byte* numbers, int64_t bytes) {
+  return reinterpret_cast<float*>(numbers + (bytes + 15) / 16 * 16);
 }
 inline constexpr int64_t kBlockSide = 128;  // of the blocks of W whose scales the tensor cores apply
 

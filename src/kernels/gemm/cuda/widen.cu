@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A stored matrix as BF16: a thread writes eight neighbouring numbers.
 // bytes  W once as stored, twice the numbers written    bound  memory for FP8, decoding for blocks of four
 // bits
@@ -96,6 +97,15 @@ __global__ __launch_bounds__(kThreads) void widen_blocks(const WidenTask task) {
   }
 }
 
+__global__ __launch_bounds__(kThreads) void narrow_f32(const WidenTask task) {
+  ptx::wait_for_dependencies();  // until then the product before may still read y
+  const int64_t piece = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (piece >= task.pieces) return;
+  float numbers[kEach];
+  load_floats(reinterpret_cast<const float*>(task.w) + piece * kEach, numbers, kEach);
+  *reinterpret_cast<uint4*>(task.y + piece * kEach) = narrow_piece<Bf16>(numbers);
+}
+
 // The kernel for a type in blocks; none: number by number. Blocks of 256 are read in 16 bytes.
 using WidenKernel = void (*)(WidenTask);
 WidenKernel blocks_kernel(const WeightMatrix& w) {
@@ -117,29 +127,31 @@ WidenKernel blocks_kernel(const WeightMatrix& w) {
 
 }  // namespace
 
-bool can_widen(DType dtype) {
-  return dtype != DType::kF64 && dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16;
-}
+bool can_widen(DType dtype) { return dtype != DType::kF64 && dtype != DType::kF16 && dtype != DType::kBF16; }
 
 void widen_rows(const WeightMatrix& w, int64_t first, int64_t count, Bf16* y, Stream& stream) {
   const int64_t bytes = row_bytes(w.dtype, w.cols), pieces = count * w.cols / kEach;
   const WidenKernel kernel = blocks_kernel(w);
+  const bool is_f32 = w.dtype == DType::kF32 && reinterpret_cast<uintptr_t>(w.data) % 16 == 0;
   const int64_t threads = kernel ? pieces / kLinePieces : pieces;
   launch({.kernel = "widen_rows",
-          .grid = {(threads + kThreads - 1) / kThreads},
-          .block = {kThreads},
-          .overlaps_previous = true,
-          .numbers = {count, w.cols, static_cast<int64_t>(w.dtype)}},
-         stream, kernel ? kernel : widen_numbers,
-         WidenTask{.w = w.data + first * bytes,
-                   .first = first,
-                   .row_bytes = bytes,
-                   .cols = w.cols,
-                   .pieces = pieces,
-                   .dtype = w.dtype,
-                   .shape = block_shape(w.dtype),
-                   .scales = w.scales,
-                   .y = y});
+             .grid = {(threads + kThreads - 1) / kThreads},
+             .block = {kThreads},
+             .overlaps_previous = true,
+             .numbers = {count, w.cols, static_cast<int64_t>(w.dtype)}},
+      stream,
+      kernel   ? kernel
+      : is_f32 ? narrow_f32
+               : widen_numbers,
+      WidenTask{.w = w.data + first * bytes,
+          .first = first,
+          .row_bytes = bytes,
+          .cols = w.cols,
+          .pieces = pieces,
+          .dtype = w.dtype,
+          .shape = block_shape(w.dtype),
+          .scales = w.scales,
+          .y = y});
 }
 
 }  // namespace cheetah::gpu

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Stored rows as BF16, for the tensor cores.
 #include "kernels/gemm/gemm_cuda.h"

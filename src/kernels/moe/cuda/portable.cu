@@ -1,5 +1,6 @@
-// Which experts a token goes to (one warp a token, its scores in shared memory), the order that puts each
-// expert's tokens side by side (a block an expert looks through all choices, so that the order never varies),
+// SPDX-License-Identifier: MIT
+// Which experts a token goes to (one warp per token, its scores in shared memory), the order that puts each
+// expert's tokens side by side (a block per expert looks through all choices, so that the order never varies),
 // and the weighted sum.
 // bytes  logits once, ids twice an expert from the caches    bound  latency: these are small
 #include "base/error.h"
@@ -88,8 +89,8 @@ __device__ void weigh(const RouterArgs& args, float* weights) {
 }
 
 // Shared memory: scores, choice, group scores as floats, then a flag an expert.
-__global__ __launch_bounds__(kWarpSize) void route_token(const RouterArgs args, int32_t* ids,
-                                                         float* weights) {
+__global__ __launch_bounds__(kWarpSize) void route_token(
+    const RouterArgs args, int32_t* ids, float* weights) {
   ptx::launch_dependents();
   ptx::wait_for_dependencies();
   extern __shared__ float shared[];
@@ -120,10 +121,10 @@ __global__ __launch_bounds__(kWarpSize) void route_token(const RouterArgs args, 
   weigh(args, weights);
 }
 
-// A block an expert: how many choices fall on those before it, then its own in order, a block's width at a
+// A block per expert: how many choices fall on those before it, then its own in order, a block's width at a
 // time.
-__global__ __launch_bounds__(kThreads) void sort_choices(const int32_t* ids, int64_t count,
-                                                         ExpertOrder order) {
+__global__ __launch_bounds__(kThreads) void sort_choices(
+    const int32_t* ids, int64_t count, ExpertOrder order) {
   ptx::launch_dependents();
   ptx::wait_for_dependencies();
   constexpr int kWarps = kThreads / kWarpSize;
@@ -180,36 +181,36 @@ __global__ __launch_bounds__(kThreads) void combine(const CombineArgs<T> args) {
 void route(const RouterArgs& args, int32_t* ids, float* weights, Stream& stream) {
   CHEETAH_ASSERT(args.top_k <= args.experts, "route: more choices than experts");
   CHEETAH_ASSERT(args.groups >= 1 && args.experts % args.groups == 0 && args.top_groups <= args.groups,
-                 "route: groups are equal");
+      "route: groups are equal");
   const int64_t shared =
       (2 * args.experts + args.groups) * static_cast<int64_t>(sizeof(float)) + args.experts;
   launch({.kernel = "route",
-          .grid = {args.tokens},
-          .block = {kWarpSize},
-          .shared_bytes = shared,
-          .overlaps_previous = true,
-          .numbers = {args.tokens, args.experts, args.top_k, args.groups}},
-         stream, route_token, args, ids, weights);
+             .grid = {args.tokens},
+             .block = {kWarpSize},
+             .shared_bytes = shared,
+             .overlaps_previous = true,
+             .numbers = {args.tokens, args.experts, args.top_k, args.groups}},
+      stream, route_token, args, ids, weights);
 }
 
-void order_by_expert(const int32_t* ids, int64_t count, int64_t experts, const ExpertOrder& order,
-                     Stream& stream) {
+void order_by_expert(
+    const int32_t* ids, int64_t count, int64_t experts, const ExpertOrder& order, Stream& stream) {
   launch({.kernel = "order_by_expert",
-          .grid = {experts},
-          .block = {kThreads},
-          .overlaps_previous = true,
-          .numbers = {count, experts}},
-         stream, sort_choices, ids, count, order);
+             .grid = {experts},
+             .block = {kThreads},
+             .overlaps_previous = true,
+             .numbers = {count, experts}},
+      stream, sort_choices, ids, count, order);
 }
 
 template <class T>
 void combine_experts(const CombineArgs<T>& args, Stream& stream) {
   launch({.kernel = "combine_experts",
-          .grid = {(args.tokens * args.cols + kThreads - 1) / kThreads},
-          .block = {kThreads},
-          .overlaps_previous = true,
-          .numbers = {args.tokens, args.top_k, args.cols}},
-         stream, combine<T>, args);
+             .grid = {(args.tokens * args.cols + kThreads - 1) / kThreads},
+             .block = {kThreads},
+             .overlaps_previous = true,
+             .numbers = {args.tokens, args.top_k, args.cols}},
+      stream, combine<T>, args);
 }
 
 template void combine_experts<float>(const CombineArgs<float>&, Stream&);

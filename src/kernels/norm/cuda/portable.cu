@@ -1,4 +1,5 @@
-// y = (x - mean) * rsqrt(var + eps) * (w + offset) + bias, and without the mean for RMSNorm. One block a row;
+// SPDX-License-Identifier: MIT
+// y = (x - mean) * rsqrt(var + eps) * (w + offset) + bias, and without the mean for RMSNorm. One block per row;
 // the row is read again from the caches instead of being kept, so that any width works.
 // bytes  each row read and written once from memory    bound  memory
 #include "gpu/launch.cuh"
@@ -85,11 +86,11 @@ template <class T>
 void norm(const NormArgs<T>& args, bool centered, Stream& stream) {
   if (norm_rows_fits(args)) return norm_rows(args, centered, stream);
   launch({.kernel = centered ? "layer_norm_any" : "rms_norm_any",
-          .grid = {args.rows, args.parts},
-          .block = {kThreads},
-          .overlaps_previous = true,
-          .numbers = {args.rows, args.parts, args.cols}},
-         stream, norm_row<T>, args, centered);
+             .grid = {args.rows, args.parts},
+             .block = {kThreads},
+             .overlaps_previous = true,
+             .numbers = {args.rows, args.parts, args.cols}},
+      stream, norm_row<T>, args, centered);
 }
 
 }  // namespace
@@ -108,11 +109,11 @@ template <class T>
 void add_and_norm(const AddAndNormArgs<T>& args, Stream& stream) {
   if (add_and_norm_rows_fits(args)) return add_and_norm_rows(args, stream);
   launch({.kernel = "add_and_norm_any",
-          .grid = {args.rows},
-          .block = {kThreads},
-          .overlaps_previous = true,
-          .numbers = {args.rows, args.cols, args.post_norm}},
-         stream, add_and_norm_row<T>, args);
+             .grid = {args.rows},
+             .block = {kThreads},
+             .overlaps_previous = true,
+             .numbers = {args.rows, args.cols, args.post_norm}},
+      stream, add_and_norm_row<T>, args);
 }
 
 #define CHEETAH_INSTANTIATE(T)                              \

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // y = (x - mean) * rsqrt(var + eps) * (w + offset) + bias, and without the mean for RMSNorm. A block keeps a
 // row in registers, 16 bytes a thread and load, and fetches its next row while it sums up this one; the
 // weights stay in registers from row to row.
@@ -126,11 +127,11 @@ template <class Tile, bool kCentered>
 void launch_norm(const NormArgs<typename Tile::Number>& args, Stream& stream) {
   const int64_t items = args.rows * args.parts;
   launch({.kernel = kCentered ? "layer_norm" : "rms_norm",
-          .grid = {std::min(items, resident_blocks<Tile>(stream.device()))},
-          .block = {Tile::kThreads},
-          .overlaps_previous = true,
-          .numbers = {args.rows, args.parts, args.cols}},
-         stream, norm_kept_rows<Tile, kCentered>, args);
+             .grid = {std::min(items, resident_blocks<Tile>(stream.device()))},
+             .block = {Tile::kThreads},
+             .overlaps_previous = true,
+             .numbers = {args.rows, args.parts, args.cols}},
+      stream, norm_kept_rows<Tile, kCentered>, args);
 }
 
 }  // namespace
@@ -164,11 +165,11 @@ void add_and_norm_rows(const AddAndNormArgs<T>& args, Stream& stream) {
   with_tile<T>(args.cols, [&](auto tile) {
     using Tile = decltype(tile);
     launch({.kernel = "add_and_norm",
-            .grid = {args.rows},
-            .block = {Tile::kThreads},
-            .overlaps_previous = true,
-            .numbers = {args.rows, args.cols, args.post_norm}},
-           stream, add_and_norm_kept_rows<Tile>, args);
+               .grid = {args.rows},
+               .block = {Tile::kThreads},
+               .overlaps_previous = true,
+               .numbers = {args.rows, args.cols, args.post_norm}},
+        stream, add_and_norm_kept_rows<Tile>, args);
   });
 }
 

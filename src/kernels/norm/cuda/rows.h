@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Rows kept in registers: read once, written once.
 #include "kernels/norm/norm_cuda.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // One number of a stored row, widened to float: the same definitions as kernels/quant/reference.cpp.
 #include <cuda_fp16.h>

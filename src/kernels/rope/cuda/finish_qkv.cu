@@ -1,4 +1,5 @@
-// Queries and keys normalized and rotated, keys and values cached. One warp a head, which stays in registers;
+// SPDX-License-Identifier: MIT
+// Queries and keys normalized and rotated, keys and values cached. One warp per head, which stays in registers;
 // a block works on one token, whose sines and cosines it computes once, while the product before still runs.
 // bytes  q, k and v read once, q written once, keys and values written once    bound  memory
 #include <algorithm>
@@ -7,7 +8,7 @@
 #include "gpu/ptx.cuh"
 #include "kernels/attention/cuda/cache_store.cuh"
 #include "kernels/cuda/reduce.cuh"
-#include "kernels/rope/cuda/turn.cuh"
+#include "kernels/rope/cuda/rotation.cuh"
 #include "kernels/rope/finish_qkv_cuda.h"
 
 namespace cheetah::gpu {
@@ -15,11 +16,11 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarpSize;
-constexpr int kBlocksPerMultiprocessor = 5;  // 48 registers a thread: nothing spills
+constexpr int kBlocksPerMultiprocessor = 5;  // 48 registers per thread: nothing spills
 constexpr int kPairs = 4;                    // a lane
 constexpr int64_t kMaxDim = 2 * kPairs * kWarpSize;
 
-// A head as a warp holds it. Pair i < half is what rope turns; the pairs behind are neighbours that stay.
+// A head as a warp holds it. Pair i < half is what RoPE rotates; the pairs behind are neighbours that stay.
 struct Head {
   float first[kPairs], second[kPairs];
 };
@@ -58,11 +59,11 @@ __device__ void normalize(Head& head, const Shape& shape, const float* weight, f
 }
 
 template <class T>
-__device__ void rotate(Head& head, const Shape& shape, const float2* turns) {
+__device__ void rotate(Head& head, const Shape& shape, const float2* rotations) {
 #pragma unroll
   for (int j = 0; j < kPairs; ++j) {
     if (shape.pair(j) >= shape.half) continue;
-    const float2 result = turned(head.first[j], head.second[j], turns[shape.pair(j)]);
+    const float2 result = rotated(head.first[j], head.second[j], rotations[shape.pair(j)]);
     head.first[j] =
         widen(narrow<T>(result.x));  // rounded before a cache's own rounding, as in separate steps
     head.second[j] = widen(narrow<T>(result.y));
@@ -89,11 +90,11 @@ __device__ void store_cached(const Head& head, const Shape& shape, std::byte* to
 }
 
 template <class T>
-__device__ void finish_query(const FinishQkvArgs<T>& args, const Shape& shape, const float2* turns,
-                             T* query) {
+__device__ void finish_query(
+    const FinishQkvArgs<T>& args, const Shape& shape, const float2* rotations, T* query) {
   Head head = load_head(query, shape);
   if (args.q_norm) normalize(head, shape, args.q_norm, args.eps, args.weight_offset);
-  rotate<T>(head, shape, turns);
+  rotate<T>(head, shape, rotations);
 #pragma unroll
   for (int j = 0; j < kPairs; ++j) {
     if (!shape.has(j)) continue;
@@ -103,8 +104,8 @@ __device__ void finish_query(const FinishQkvArgs<T>& args, const Shape& shape, c
 }
 
 template <class T, DType kCache>
-__device__ void finish_key_or_value(const FinishQkvArgs<T>& args, const Shape& shape, const float2* turns,
-                                    int index) {
+__device__ void finish_key_or_value(
+    const FinishQkvArgs<T>& args, const Shape& shape, const float2* rotations, int index) {
   const KvWriteArgs<T>& write = args.write;
   const PagedKv& kv = write.kv;
   const int64_t row = blockIdx.x;
@@ -116,28 +117,28 @@ __device__ void finish_key_or_value(const FinishQkvArgs<T>& args, const Shape& s
   if (is_key) {
     Head head = load_head(write.keys + row * write.key_stride + kv_head * kv.key_dim, shape);
     if (args.k_norm) normalize(head, shape, args.k_norm, args.eps, args.weight_offset);
-    rotate<T>(head, shape, turns);
+    rotate<T>(head, shape, rotations);
     store_cached<kCache>(head, shape, kv.keys + at * device_row_bytes<kCache>(kv.key_dim));
   } else {
     const Shape plain{static_cast<int>(kv.value_dim), 0, false};
     store_cached<kCache>(load_head(write.values + row * write.value_stride + kv_head * kv.value_dim, plain),
-                         plain, kv.values + at * device_row_bytes<kCache>(kv.value_dim));
+        plain, kv.values + at * device_row_bytes<kCache>(kv.value_dim));
   }
 }
 
-// Shared memory: [half] turns.
+// Shared memory: [half] rotations.
 template <class T, DType kCache>
-__global__ __launch_bounds__(kThreads,
-                             kBlocksPerMultiprocessor) void finish_token(const FinishQkvArgs<T> args) {
-  extern __shared__ float2 turns[];
+__global__ __launch_bounds__(kThreads, kBlocksPerMultiprocessor) void finish_token(
+    const FinishQkvArgs<T> args) {
+  extern __shared__ float2 rotations[];
   ptx::launch_dependents();
   const int64_t row = blockIdx.x;
   const AttentionBatch& batch = args.write.batch;
   const int32_t position = batch.positions[row];  // came with the step: no kernel of it writes this
-  const Shape shape{static_cast<int>(args.write.kv.key_dim), static_cast<int>(args.turns.half),
-                    args.turns.layout == RopeLayout::kHalves};
+  const Shape shape{static_cast<int>(args.write.kv.key_dim), static_cast<int>(args.angles.half),
+      args.angles.layout == RopeLayout::kHalves};
   for (int i = static_cast<int>(threadIdx.x); i < shape.half; i += kThreads)
-    turns[i] = turn_of(args.turns, row, static_cast<float>(position), i);
+    rotations[i] = rotation_of(args.angles, row, static_cast<float>(position), i);
   __syncthreads();
   ptx::wait_for_dependencies();
   if (position < 0) return;  // fills up the batch
@@ -146,9 +147,9 @@ __global__ __launch_bounds__(kThreads,
   for (int item = static_cast<int>(blockIdx.y) * kWarps + warp; item < heads + 2 * kv_heads;
        item += static_cast<int>(gridDim.y) * kWarps) {
     if (item < heads)
-      finish_query(args, shape, turns, args.q + row * args.q_stride + item * shape.dim);
+      finish_query(args, shape, rotations, args.q + row * args.q_stride + item * shape.dim);
     else
-      finish_key_or_value<T, kCache>(args, shape, turns, item - heads);
+      finish_key_or_value<T, kCache>(args, shape, rotations, item - heads);
   }
 }
 
@@ -170,13 +171,13 @@ void finish_qkv(const FinishQkvArgs<T>& args, Stream& stream) {
   const int64_t groups = (args.heads + 2 * kv.kv_heads + kWarps - 1) / kWarps;
   with_cache_type(kv.dtype, [&](auto dtype) {
     launch({.kernel = "finish_qkv",
-            .grid = {batch.rows, batch.rows < kManyRows ? groups : 1},
-            .block = {kThreads},
-            .shared_bytes = args.turns.half * static_cast<int64_t>(sizeof(float2)),
-            .overlaps_previous = true,
-            .numbers = {batch.rows, args.heads, kv.kv_heads, kv.key_dim, args.turns.half,
-                        static_cast<int64_t>(kv.dtype)}},
-           stream, finish_token<T, decltype(dtype)::value>, args);
+               .grid = {batch.rows, batch.rows < kManyRows ? groups : 1},
+               .block = {kThreads},
+               .shared_bytes = args.angles.half * static_cast<int64_t>(sizeof(float2)),
+               .overlaps_previous = true,
+               .numbers = {batch.rows, args.heads, kv.kv_heads, kv.key_dim, args.angles.half,
+                   static_cast<int64_t>(kv.dtype)}},
+        stream, finish_token<T, decltype(dtype)::value>, args);
   });
 }
 

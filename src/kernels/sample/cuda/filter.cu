@@ -1,4 +1,5 @@
-// Rows that keep only some tokens, and logprobs: a block a row. The tokens near the peak are counted in bins
+// SPDX-License-Identifier: MIT
+// Rows that keep only some tokens, and logprobs: a block per row. The tokens near the peak are counted in bins
 // of their distance to it; those in the bins that can matter, usually few, are sorted in shared memory. Where
 // too many matter (flat rows), the border between tokens is searched instead, a bit of the logit a pass.
 // bytes  logits twice, from the caches; flat rows up to a hundred times    bound  latency
@@ -131,8 +132,8 @@ __device__ int first_of(int count, Scratch& scratch, const Is& is) {
 }
 
 // From sorted candidates, as sample.cpp does it.
-__device__ int choose_sorted(const Row& row, const SampleEntry& entry, double total, int count,
-                             Scratch& scratch) {
+__device__ int choose_sorted(
+    const Row& row, const SampleEntry& entry, double total, int count, Scratch& scratch) {
   sum_up(row, count, scratch);
   if (entry.top_k > 0) {
     count = min(count, entry.top_k);
@@ -164,7 +165,7 @@ __device__ Tally tally_from(const Row& row, uint32_t key, Scratch& scratch) {
     own.mass += static_cast<double>(row.weight(logit));
   }
   return {.count = block_total<kThreads>(own.count, scratch.doubles),
-          .mass = block_total<kThreads>(own.mass, scratch.doubles)};
+      .mass = block_total<kThreads>(own.mass, scratch.doubles)};
 }
 
 // The best tokens of a row: all above `key`, and of those with it the `ties` lowest ids.
@@ -222,16 +223,16 @@ __device__ uint32_t lowest_key(const Row& row, float least) {
 
 __device__ Head find_nucleus(const Row& row, const Head& head, double wanted, Scratch& scratch) {
   const double most = head.above.count + head.ties;
-  Head nucleus = find_head(row, scratch,
-                           [&](const Tally& tally) { return tally.mass >= wanted || tally.count >= most; });
+  Head nucleus = find_head(
+      row, scratch, [&](const Tally& tally) { return tally.mass >= wanted || tally.count >= most; });
   const double ties = max(1.0, ceil((wanted - nucleus.above.mass) / static_cast<double>(nucleus.weight)));
   nucleus.ties = min(ties, nucleus.key == head.key ? head.ties : nucleus.ties);
   return nucleus;
 }
 
 // The same without sorting, however many tokens matter.
-__device__ int choose_searching(const Row& row, const SampleEntry& entry, const SampleTotal& total,
-                                Scratch& scratch) {
+__device__ int choose_searching(
+    const Row& row, const SampleEntry& entry, const SampleTotal& total, Scratch& scratch) {
   const double all = tally_from(row, kNeverKey + 1, scratch).count;
   const double most = entry.top_k > 0 ? min(all, static_cast<double>(entry.top_k)) : all;
   Head head = find_head(row, scratch, [&](const Tally& tally) { return tally.count >= most; });
@@ -248,8 +249,8 @@ __device__ int choose_searching(const Row& row, const SampleEntry& entry, const 
 }
 
 // Bins that hold every token the filters can leave.
-__device__ int filter_border(const Row& row, const SampleEntry& entry, const SampleTotal& total,
-                             Scratch& scratch) {
+__device__ int filter_border(
+    const Row& row, const SampleEntry& entry, const SampleTotal& total, Scratch& scratch) {
   if (entry.top_k > 0) return find_border(row, entry.top_k, 0, scratch);
   int border = kBins - 1;
   if (entry.top_p < 1.f) border = find_border(row, 1, static_cast<double>(entry.top_p) * total.sum, scratch);
@@ -268,9 +269,9 @@ __global__ __launch_bounds__(kThreads) void choose_among_few(const SampleArgs ar
   const SampleTotal total = args.totals[blockIdx.x];
   if (!filters(entry) || !isfinite(total.peak)) return;
   const Row row{.logits = row_of(args, entry),
-                .vocab = static_cast<int>(args.vocab),
-                .peak = total.peak,
-                .factor = entry.inverse_temperature};
+      .vocab = static_cast<int>(args.vocab),
+      .peak = total.peak,
+      .factor = entry.inverse_temperature};
   count_bins(row, scratch);
   const int count = collect(row, filter_border(row, entry, total, scratch), scratch);
   const int chosen = count >= 0 ? choose_sorted(row, entry, total.sum, count, scratch)
@@ -311,9 +312,9 @@ __global__ __launch_bounds__(kThreads) void logprobs(const SampleArgs args) {
   const SampleEntry entry = args.entries[blockIdx.x];
   if (entry.top_logprobs < 0) return;
   Row row{.logits = args.logits + entry.logits * args.vocab,
-          .vocab = static_cast<int>(args.vocab),
-          .peak = 0.f,
-          .factor = 1.f};
+      .vocab = static_cast<int>(args.vocab),
+      .peak = 0.f,
+      .factor = 1.f};
   row.peak = logit_in(next_best(row, ~uint64_t{0}, scratch));
   double own = 0;
   for (int id = thread(); id < row.vocab; id += kThreads)
@@ -330,8 +331,8 @@ __global__ __launch_bounds__(kThreads) void logprobs(const SampleArgs args) {
   }
   for (int i = thread(); i < count; i += kThreads) {
     const uint64_t pick = scratch.picks[i];
-    outcome.top[i] = {.id = id_in(pick),
-                      .logprob = static_cast<float>(static_cast<double>(logit_in(pick)) - total)};
+    outcome.top[i] = {
+        .id = id_in(pick), .logprob = static_cast<float>(static_cast<double>(logit_in(pick)) - total)};
   }
 }
 
@@ -339,20 +340,20 @@ __global__ __launch_bounds__(kThreads) void logprobs(const SampleArgs args) {
 
 void choose_filtered(const SampleArgs& args, Stream& stream) {
   launch({.kernel = "sample_choose_among_few",
-          .grid = {args.num_rows},
-          .block = {kThreads},
-          .overlaps_previous = true,
-          .numbers = {args.num_rows, args.vocab}},
-         stream, choose_among_few, args);
+             .grid = {args.num_rows},
+             .block = {kThreads},
+             .overlaps_previous = true,
+             .numbers = {args.num_rows, args.vocab}},
+      stream, choose_among_few, args);
 }
 
 void fill_logprobs(const SampleArgs& args, Stream& stream) {
   launch({.kernel = "sample_logprobs",
-          .grid = {args.num_rows},
-          .block = {kThreads},
-          .overlaps_previous = true,
-          .numbers = {args.num_rows, args.vocab}},
-         stream, logprobs, args);
+             .grid = {args.num_rows},
+             .block = {kThreads},
+             .overlaps_previous = true,
+             .numbers = {args.num_rows, args.vocab}},
+      stream, logprobs, args);
 }
 
 }  // namespace cheetah::gpu

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Logits as numbers that sort: the larger logit first, among equals the lower id. NaN is never picked.
 #include <cstdint>
@@ -37,7 +38,7 @@ __device__ inline float weight_of(float logit, float peak, float factor) {
 
 __device__ inline uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-// Over the block; every thread gets the result, and `scratch` (one a warp) may be used again after the call.
+// Over the block; every thread gets the result, and `scratch` (one per warp) may be used again after the call.
 template <int kThreads, class T, class Join>
 __device__ T block_join(T value, T* scratch, const Join& join) {
   for (int step = kWarpSize / 2; step > 0; step /= 2)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rows in pieces, a block each: the largest logit and the sum of the weights of every piece. The block of a
 // row that arrives last joins them and takes the best token, or draws from the whole row: it finds the piece
 // where the running sum passes the number, then the token in it.
@@ -27,8 +28,8 @@ struct PieceScratch {
   bool is_last_block;
 };
 
-__device__ SamplePart scan_piece(const float* row, int vocab, int begin, float factor,
-                                 PieceScratch& scratch) {
+__device__ SamplePart scan_piece(
+    const float* row, int vocab, int begin, float factor, PieceScratch& scratch) {
   float logits[kEach];
   uint64_t best = 0;
 #pragma unroll
@@ -61,8 +62,8 @@ __device__ bool arrives_last(const SampleArgs& args, int row, PieceScratch& scra
 
 // Past the first-level cache, which does not see what other blocks wrote.
 __device__ SamplePart load_part(const SamplePart* part) {
-  return {.best = __ldcg(reinterpret_cast<const unsigned long long*>(&part->best)),
-          .sum = __ldcg(&part->sum)};
+  return {
+      .best = __ldcg(reinterpret_cast<const unsigned long long*>(&part->best)), .sum = __ldcg(&part->sum)};
 }
 
 // A piece's weights about the row's peak.
@@ -86,7 +87,7 @@ __device__ SampleTotal join_parts(const SamplePart* parts, int count, float fact
 
 // The piece in which the running sum passes `left`, and what is left of it there.
 __device__ void find_piece(const SamplePart* parts, int count, const SampleTotal& total,
-                           const SampleEntry& entry, PieceScratch& scratch) {
+    const SampleEntry& entry, PieceScratch& scratch) {
   if (threadIdx.x == 0) {
     double left = entry.uniform * total.sum;
     int piece = 0;
@@ -103,8 +104,8 @@ __device__ void find_piece(const SamplePart* parts, int count, const SampleTotal
   __syncthreads();
 }
 
-__device__ int draw_in_piece(const float* row, int vocab, const SampleTotal& total, float factor,
-                             PieceScratch& scratch) {
+__device__ int draw_in_piece(
+    const float* row, int vocab, const SampleTotal& total, float factor, PieceScratch& scratch) {
   const int begin = scratch.piece * static_cast<int>(kSamplePiece) + static_cast<int>(threadIdx.x) * kEach;
   double own = 0;
   int last = -1;
@@ -199,7 +200,7 @@ __device__ void penalize(const SampleArgs& args, const SampleEntry& entry, float
   __syncthreads();
 }
 
-// Penalties, then biases, then what is forbidden. A block a row.
+// Penalties, then biases, then what is forbidden. A block per row.
 __global__ __launch_bounds__(kThreads) void change_rows(const SampleArgs args) {
   ptx::launch_dependents();
   ptx::wait_for_dependencies();
@@ -209,7 +210,7 @@ __global__ __launch_bounds__(kThreads) void change_rows(const SampleArgs args) {
   penalize(args, entry, row);
   const BiasedToken* biased = args.biased + entry.bias_begin;
   for (int i = static_cast<int>(threadIdx.x); i < entry.bias_count; i += kThreads) {
-    if (i > 0 && biased[i - 1].id == biased[i].id) continue;  // whoever has the first has all
+    if (i > 0 && biased[i - 1].id == biased[i].id) continue;  // the thread with the first has all
     for (int j = i; j < entry.bias_count && biased[j].id == biased[i].id; ++j)
       row[biased[i].id] += biased[j].bias;
   }
@@ -225,24 +226,24 @@ void sample_rows(const SampleArgs& args, Stream& stream) {
   if (pieces > kMostPieces) throw Error("a vocabulary of more than four million tokens cannot be sampled");
   if (args.num_changed > 0) {
     launch({.kernel = "sample_copy_allowed",
-            .grid = {pieces, args.num_rows},
-            .block = {kThreads},
-            .overlaps_previous = true,
-            .numbers = {args.num_rows, args.vocab}},
-           stream, copy_allowed, args);
+               .grid = {pieces, args.num_rows},
+               .block = {kThreads},
+               .overlaps_previous = true,
+               .numbers = {args.num_rows, args.vocab}},
+        stream, copy_allowed, args);
     launch({.kernel = "sample_change_rows",
-            .grid = {args.num_rows},
-            .block = {kThreads},
-            .overlaps_previous = true,
-            .numbers = {args.num_rows, args.vocab}},
-           stream, change_rows, args);
+               .grid = {args.num_rows},
+               .block = {kThreads},
+               .overlaps_previous = true,
+               .numbers = {args.num_rows, args.vocab}},
+        stream, change_rows, args);
   }
   launch({.kernel = "sample_choose_rows",
-          .grid = {pieces, args.num_rows},
-          .block = {kThreads},
-          .overlaps_previous = true,
-          .numbers = {args.num_rows, args.vocab}},
-         stream, choose_rows, args);
+             .grid = {pieces, args.num_rows},
+             .block = {kThreads},
+             .overlaps_previous = true,
+             .numbers = {args.num_rows, args.vocab}},
+      stream, choose_rows, args);
   if (args.filters) choose_filtered(args, stream);
   if (args.has_logprobs) fill_logprobs(args, stream);
 }

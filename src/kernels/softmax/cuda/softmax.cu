@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // y = exp(x - max) / sum. Rows that fit stay in a block's registers, the next one on its way while this one
 // is summed up; longer ones are read twice, the second time from the caches where they fit there. bytes  each
 // row read and written once    bound  memory
@@ -134,19 +135,19 @@ void softmax(const SoftmaxArgs<T>& args, Stream& stream) {
   if (args.rows == 0 || args.cols == 0) return;
   if (!fits_registers(args))
     return launch({.kernel = "softmax_any",
-                   .grid = {args.rows},
-                   .block = {kThreads},
-                   .overlaps_previous = true,
-                   .numbers = {args.rows, args.cols}},
-                  stream, softmax_any_row<T>, args);
+                      .grid = {args.rows},
+                      .block = {kThreads},
+                      .overlaps_previous = true,
+                      .numbers = {args.rows, args.cols}},
+        stream, softmax_any_row<T>, args);
   with_tile<T>(args.cols, [&](auto tile) {
     using Tile = decltype(tile);
     launch({.kernel = "softmax",
-            .grid = {std::min(args.rows, int64_t{stream.device().num_sms} * kBlocks<Tile>)},
-            .block = {Tile::kThreads},
-            .overlaps_previous = true,
-            .numbers = {args.rows, args.cols}},
-           stream, softmax_kept_rows<Tile>, args);
+               .grid = {std::min(args.rows, int64_t{stream.device().num_sms} * kBlocks<Tile>)},
+               .block = {Tile::kThreads},
+               .overlaps_previous = true,
+               .numbers = {args.rows, args.cols}},
+        stream, softmax_kept_rows<Tile>, args);
   });
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Temporary memory taken and given back around a small piece of work.
 #include <vector>
 
@@ -81,7 +82,7 @@ void pass_through(const At& at, Slot<uint32_t> in, Slot<uint32_t> out, const Tak
   Temporaries temporaries;
   for (uint32_t*& each : temporaries.at) each = static_cast<uint32_t*>(take());
   gpu::launch({.kernel = "pass_pieces", .grid = {kTemporaries}, .block = {256}}, at.stream(), pass_pieces,
-              at[in], at[out], temporaries);
+      at[in], at[out], temporaries);
   for (uint32_t* each : temporaries.at) give(each);
 }
 
@@ -108,8 +109,8 @@ std::unique_ptr<Trial> make(const Setup& setup) {
           at, in, out,
           [&] {
             void* block = nullptr;
-            gpu::check(cudaMallocFromPoolAsync(&block, static_cast<size_t>(bytes), pool->handle(),
-                                               at.stream().handle()));
+            gpu::check(cudaMallocFromPoolAsync(
+                &block, static_cast<size_t>(bytes), pool->handle(), at.stream().handle()));
             return block;
           },
           [&](void* block) { gpu::check(cudaFreeAsync(block, at.stream().handle())); });
@@ -136,13 +137,13 @@ const Registered kAllocation({
                  "an allocation "
                  "a search, and a free list of one size a pop.",
     .claim = {.text = "Stream-ordered allocation has lower overhead, less fragmentation and fewer latency "
-                      "spikes; no figure is given."},
+                      "spikes; no figure is given.",
+        .variant = "pool-keeping"},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{"malloc", "cudaMalloc and cudaFree"},
-                 {"pool-releasing", "cudaMallocAsync, default release threshold"},
-                 {"pool-keeping", "cudaMallocAsync, nothing released"},
-                 {"free-list", "our own list of equal blocks"}},
+        {"pool-releasing", "cudaMallocAsync, default release threshold"},
+        {"pool-keeping", "cudaMallocAsync, nothing released"}, {"free-list", "our own list of equal blocks"}},
     .sizes = sizes_of({1 << 16, 1 << 22, 1 << 26}),
     .make = make,
 });

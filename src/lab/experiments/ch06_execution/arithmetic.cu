@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where the roofline bends: the same numbers stored in 4, 2 and 1 bytes, with more and more arithmetic on
 // each; and what the special-function unit saves.
 #include <cuda_fp16.h>
@@ -10,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kGroup =
-    16;  // numbers a thread: four quads, each beside its neighbours' so that loads are coalesced
+    16;  // numbers per thread: four quads, each beside its neighbours' so that loads are coalesced
 constexpr int kQuads = kGroup / 4;
 
 // Multiples of 1/8 in [-1, 1): exact in every format.
@@ -70,15 +71,15 @@ void add_format(DeviceTrial& trial, const char* name, Slot<T> x, Slot<float> y) 
   const double bytes = numbers * static_cast<double>(sizeof(T)) + 4.0 * static_cast<double>(groups);
   constexpr int kRidge = 32;  // multiply-adds a number past which arithmetic should be the limit
   trial.set_cost(name, {.flops = numbers * (2.0 * work + 1),
-                        .bytes = bytes,
-                        .roof = work < kRidge ? Roof::kDramRead : Roof::kFp32});
+                           .bytes = bytes,
+                           .roof = work < kRidge ? Roof::kDramRead : Roof::kFp32});
   trial.variant(name, [=](const At& at) {
     gpu::launch({.kernel = "sum_groups",
-                 .grid = {blocks_of(groups, kThreads)},
-                 .block = {kThreads},
-                 .numbers = {groups, work}},
-                at.stream(), sum_groups<T>, reinterpret_cast<const Quad<T>*>(at[x]), at[y],
-                static_cast<int>(groups), work);
+                    .grid = {blocks_of(groups, kThreads)},
+                    .block = {kThreads},
+                    .numbers = {groups, work}},
+        at.stream(), sum_groups<T>, reinterpret_cast<const Quad<T>*>(at[x]), at[y], static_cast<int>(groups),
+        work);
   });
 }
 
@@ -146,7 +147,7 @@ std::unique_ptr<Trial> make_special(const Setup& setup) {
   const auto add = [&](const char* name, void (*kernel)(const float*, float*, int)) {
     trial->variant(name, [=](const At& at) {
       gpu::launch({.kernel = name, .grid = {blocks_of(n, kThreads)}, .block = {kThreads}, .numbers = {n}},
-                  at.stream(), kernel, at[x], at[y], static_cast<int>(n));
+          at.stream(), kernel, at[x], at[y], static_cast<int>(n));
     });
   };
   add("precise", iterate<Precise>);
@@ -165,13 +166,11 @@ const Registered kRoofline({
         "multiply-adds, the same for every format; the ridge lies near 14 operations a byte for F32 storage.",
     .claim = {.text = "Halving the bytes of a number doubles arithmetic intensity and with it the speed of a "
                       "memory-bound kernel.",
-              .variant = "f16",
-              .speedup = 2},
+        .variant = "f16",
+        .speedup = 2},
     .variants = {{"f32", "4 bytes a number"}, {"f16", "2 bytes"}, {"e4m3", "1 byte"}},
-    .sizes = {{"work 1", {1 << 27, 1}},
-              {"work 8", {1 << 27, 8}},
-              {"work 32", {1 << 26, 32}},
-              {"work 128", {1 << 25, 128}}},
+    .sizes = {{"work 1", {1 << 27, 1}}, {"work 8", {1 << 27, 8}}, {"work 32", {1 << 26, 32}},
+        {"work 128", {1 << 25, 128}}},
     .tolerance = {.absolute = 1e-4},
     .make = make_roofline,
 });
@@ -185,9 +184,8 @@ const Registered kSpecial({
                  "the special-function unit, which gives 16 results a cycle and SM beside the other pipes.",
     .claim = {.text = "Transcendentals run on a pipe of their own and need not hold up the main pipes; no "
                       "figure is given."},
-    .variants = {{"precise", "library functions"},
-                 {"fast", "intrinsics, square root still rounded"},
-                 {"approximate", "intrinsics alone"}},
+    .variants = {{"precise", "library functions"}, {"fast", "intrinsics, square root still rounded"},
+        {"approximate", "intrinsics alone"}},
     .sizes = sizes_of({1 << 20, 1 << 24}),
     .tolerance = {.absolute = 1e-4},
     .make = make_special,

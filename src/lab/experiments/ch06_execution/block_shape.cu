@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Shapes of a block: lanes that are no full warp, and which way a warp lies on a matrix.
 #include "lab/experiments/device_trial.cuh"
 
@@ -36,7 +37,7 @@ std::unique_ptr<Trial> make_warps(const Setup& setup) {
   for (const auto& [name, threads] : sizes)
     trial->variant(name, [=, threads = threads](const At& at) {
       gpu::launch({.kernel = "work_on", .grid = {blocks_of(n, threads)}, .block = {threads}, .numbers = {n}},
-                  at.stream(), work_on, at[x], at[y], static_cast<int>(n));
+          at.stream(), work_on, at[x], at[y], static_cast<int>(n));
     });
   return trial;
 }
@@ -66,10 +67,10 @@ std::unique_ptr<Trial> make_matrix(const Setup& setup) {
   for (const auto& [name, block] : shapes)
     trial->variant(name, [=, block = block](const At& at) {
       gpu::launch({.kernel = "double_matrix",
-                   .grid = {blocks_of(n, block.x), blocks_of(n, block.y)},
-                   .block = block,
-                   .numbers = {n}},
-                  at.stream(), double_matrix, at[x], at[y], static_cast<int>(n));
+                      .grid = {blocks_of(n, block.x), blocks_of(n, block.y)},
+                      .block = block,
+                      .numbers = {n}},
+          at.stream(), double_matrix, at[x], at[y], static_cast<int>(n));
     });
   return trial;
 }
@@ -77,20 +78,17 @@ std::unique_ptr<Trial> make_matrix(const Setup& setup) {
 const Registered kWarps({
     .id = "ch06/warp-multiple",
     .title = "Blocks that are no whole warps",
-    .question = "What does a block size cost that is no multiple of 32?",
+    .question = "What does a block size cost that is not a multiple of 32?",
     .mechanism = "A warp issues for 32 lanes whether they exist or not: 33 threads take two warps and use 33 "
                  "of 64 lanes, 48 "
                  "three quarters, 100 of 128. In a compute-bound kernel time follows the lanes.",
     .claim =
         {.text =
-             "A block of 33 threads burns two warp slots with the second used by a 32nd; no time is given.",
-         .variant = "64",
-         .speedup = 64.0 / 33},
-    .variants = {{"33", "52 % of the lanes"},
-                 {"48", "75 % of the lanes"},
-                 {"64", "all lanes"},
-                 {"100", "78 % of the lanes"},
-                 {"128", "all lanes"}},
+                "A block of 33 threads burns two warp slots with the second used by a 32nd; no time is given.",
+            .variant = "64",
+            .speedup = 64.0 / 33},
+    .variants = {{"33", "52 % of the lanes"}, {"48", "75 % of the lanes"}, {"64", "all lanes"},
+        {"100", "78 % of the lanes"}, {"128", "all lanes"}},
     .sizes = sizes_of({1 << 20, 1 << 24}),
     .tolerance = {.absolute = 2e-5},
     .make = make_warps,
@@ -104,11 +102,9 @@ const Registered kMatrix({
                  "whose sectors are "
                  "still full, 8 a sector a row, and 1 puts each lane on a row of its own.",
     .claim = {.text = "A 2D kernel with 16 x 16 blocks is the starting point; no figure is given."},
-    .variants = {{"16x16", "two rows of 64 bytes a warp"},
-                 {"32x8", "one row of 128 bytes a warp"},
-                 {"256x1", "one long row"},
-                 {"8x32", "four rows of a sector a warp"},
-                 {"1x256", "a row a lane: uncoalesced"}},
+    .variants = {{"16x16", "two rows of 64 bytes a warp"}, {"32x8", "one row of 128 bytes a warp"},
+        {"256x1", "one long row"}, {"8x32", "four rows of a sector a warp"},
+        {"1x256", "a row a lane: uncoalesced"}},
     .sizes = sizes_of({1024, 4096, 16384}),
     .make = make_matrix,
 });

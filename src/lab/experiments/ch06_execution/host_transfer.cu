@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Numbers from the host to the device: which host memory, and how to overlap copies with work.
 #include <chrono>
 #include <cstdlib>
@@ -20,8 +21,8 @@ class HostMemory {
  public:
   HostMemory(HostKind kind, int64_t bytes) : kind_(kind), bytes_(static_cast<size_t>(bytes)) {
     if (kind == HostKind::kPinned || kind == HostKind::kWriteCombined) {
-      gpu::check(cudaHostAlloc(&data_, bytes_,
-                               kind == HostKind::kPinned ? cudaHostAllocMapped : cudaHostAllocWriteCombined));
+      gpu::check(cudaHostAlloc(
+          &data_, bytes_, kind == HostKind::kPinned ? cudaHostAllocMapped : cudaHostAllocWriteCombined));
       return;
     }
     constexpr size_t kPage = 4096;
@@ -69,7 +70,7 @@ std::unique_ptr<Trial> make_copy(const Setup& setup) {
   trial->set_cost({.bytes = 4.0 * n, .roof = Roof::kHostLink});
   std::vector<std::shared_ptr<HostMemory>> sources;
   for (const HostKind kind :
-       {HostKind::kPageable, HostKind::kPinned, HostKind::kWriteCombined, HostKind::kRegistered})
+      {HostKind::kPageable, HostKind::kPinned, HostKind::kWriteCombined, HostKind::kRegistered})
     sources.push_back(std::make_shared<HostMemory>(kind, bytes));
   trial->after_fill([=](const At& at) {
     for (const auto& source : sources) gpu::copy_to_host(source->as<void>(), at[x], bytes, at.stream());
@@ -81,7 +82,7 @@ std::unique_ptr<Trial> make_copy(const Setup& setup) {
     });
   trial->variant("kernel-reads", [=, source = sources[1]](const At& at) {
     gpu::launch({.kernel = "read_host", .grid = {at.stream().device().num_sms * 4}, .block = {512}},
-                at.stream(), read_host, source->as<uint4>(), reinterpret_cast<uint4*>(at[y]), n / 4);
+        at.stream(), read_host, source->as<uint4>(), reinterpret_cast<uint4*>(at[y]), n / 4);
   });
   return trial;
 }
@@ -117,7 +118,7 @@ void move_piece(const Journey& journey, int64_t first, int64_t count, gpu::Strea
   const int64_t bytes = 4 * count;
   gpu::copy_to_device(journey.on_device[0] + first, journey.from + first, bytes, stream);
   gpu::launch({.kernel = "work_on", .grid = {blocks_of(count, 256)}, .block = {256}}, stream, work_on,
-              journey.on_device[0] + first, journey.on_device[1] + first, count);
+      journey.on_device[0] + first, journey.on_device[1] + first, count);
   gpu::copy_to_host(journey.to + first, journey.on_device[1] + first, bytes, stream);
 }
 
@@ -177,11 +178,10 @@ const Registered kCopy({
                       "the default stream is used; no figure is given."},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
-    .variants = {{"pageable", "ordinary host memory"},
-                 {"pinned", "memory allocated pinned"},
-                 {"write-combined", "pinned, not cached by the host"},
-                 {"registered", "ordinary memory pinned afterwards"},
-                 {"kernel-reads", "no copy engine: a kernel loads from pinned memory"}},
+    .variants = {{"pageable", "ordinary host memory"}, {"pinned", "memory allocated pinned"},
+        {"write-combined", "pinned, not cached by the host"},
+        {"registered", "ordinary memory pinned afterwards"},
+        {"kernel-reads", "no copy engine: a kernel loads from pinned memory"}},
     .sizes = sizes_of({1 << 14, 1 << 20, 1 << 25}),
     .make = make_copy,
 });
@@ -199,10 +199,9 @@ const Registered kOverlap({
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{"pageable", "one stream, ordinary memory"},
-                 {"pageable-4-streams", "eight pieces on four streams, ordinary memory"},
-                 {"pinned", "one stream, pinned memory"},
-                 {"pinned-2-streams", "four pieces on two streams"},
-                 {"pinned-4-streams", "eight pieces on four streams"}},
+        {"pageable-4-streams", "eight pieces on four streams, ordinary memory"},
+        {"pinned", "one stream, pinned memory"}, {"pinned-2-streams", "four pieces on two streams"},
+        {"pinned-4-streams", "eight pieces on four streams"}},
     .sizes = sizes_of({1 << 20, 1 << 24}),
     .tolerance = {.absolute = 3e-4},
     .make = make_overlap,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A launch for every element: the anti-pattern of host loops around device work.
 #include "gpu/graph.h"
 #include "lab/experiments/device_trial.cuh"
@@ -59,9 +60,8 @@ const Registered kLaunchPerElement({
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{"each", "a kernel of one thread an element"},
-                 {"each-in-graph", "the same kernels replayed as one graph"},
-                 {"by-32", "a kernel for 32 elements"},
-                 {"one-launch", "one kernel for all"}},
+        {"each-in-graph", "the same kernels replayed as one graph"}, {"by-32", "a kernel for 32 elements"},
+        {"one-launch", "one kernel for all"}},
     .sizes = sizes_of({64, 1024}),
     .make = make,
 });

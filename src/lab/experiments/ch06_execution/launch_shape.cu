@@ -1,4 +1,5 @@
-// c = a + b with every shape of launch: one thread, one warp, one block, one block an SM, one thread an
+// SPDX-License-Identifier: MIT
+// c = a + b with every shape of launch: one thread, one warp, one block, one block per SM, one thread an
 // element; and which block and grid sizes are enough.
 #include "lab/experiments/device_trial.cuh"
 
@@ -6,16 +7,16 @@ namespace cheetah::lab {
 namespace {
 
 // Any launch covers any n: threads step by their number.
-__global__ void add(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c,
-                    int64_t n) {
+__global__ void add(
+    const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int64_t n) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step)
     c[i] = a[i] + b[i];
 }
 
-// One element a thread, with a guard for the last block.
-__global__ void add_once(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c,
-                         int64_t n) {
+// One element per thread, with a guard for the last block.
+__global__ void add_once(
+    const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int64_t n) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) c[i] = a[i] + b[i];
 }
@@ -39,7 +40,7 @@ class Addition {
   void shape(const char* name, Kernel kernel, int64_t blocks, int64_t threads) {
     trial->variant(name, [=, n = n, a = a, b = b, c = c](const At& at) {
       gpu::launch({.kernel = name, .grid = {blocks}, .block = {threads}, .numbers = {n}}, at.stream(), kernel,
-                  at[a], at[b], at[c], n);
+          at[a], at[b], at[c], n);
     });
   }
 
@@ -60,8 +61,8 @@ std::unique_ptr<Trial> make_shapes(const Setup& setup) {
 
 std::unique_ptr<Trial> make_block_sizes(const Setup& setup) {
   Addition addition(setup);
-  const std::pair<const char*, int64_t> sizes[] = {{"32", 32},   {"64", 64},   {"128", 128},
-                                                   {"256", 256}, {"512", 512}, {"1024", 1024}};
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"32", 32}, {"64", 64}, {"128", 128}, {"256", 256}, {"512", 512}, {"1024", 1024}};
   for (const auto& [name, threads] : sizes)
     addition.shape(name, add_once, blocks_of(addition.n, threads), threads);
   return std::move(addition.trial);
@@ -88,13 +89,11 @@ const Registered kShapes({
                  "and only a grid that covers the SMs can keep all memory channels busy.",
     .claim = {.text = "One thread an element takes 2.17 ms where one thread for all takes 48.21 ms, a "
                       "million numbers.",
-              .variant = "thread-an-element",
-              .speedup = 22},
-    .variants = {{"one-thread", "a loop over everything"},
-                 {"one-warp", "32 lanes step together"},
-                 {"one-block", "1024 threads on one SM"},
-                 {"block-an-sm", "256 threads on every SM"},
-                 {"thread-an-element", "as many threads as numbers"}},
+        .variant = "thread-an-element",
+        .speedup = 22},
+    .variants = {{"one-thread", "a loop over everything"}, {"one-warp", "32 lanes step together"},
+        {"one-block", "1024 threads on one SM"}, {"block-an-sm", "256 threads on every SM"},
+        {"thread-an-element", "as many threads as numbers"}},
     .sizes = sizes_of({1 << 14, 1 << 18}),
     .make = make_shapes,
 });
@@ -108,12 +107,8 @@ const Registered kBlockSizes({
                  "that only the cost of starting blocks and of draining the last wave differ.",
     .claim = {.text = "Start with 256 and try 128 and 512; 128 to 256 in one chapter, 256 to 512 in another; "
                       "no figure is given."},
-    .variants = {{"32", "half of the SM's warps at most"},
-                 {"64", "32 blocks fill the SM"},
-                 {"128", "16 blocks"},
-                 {"256", "8 blocks"},
-                 {"512", "4 blocks"},
-                 {"1024", "2 blocks"}},
+    .variants = {{"32", "half of the SM's warps at most"}, {"64", "32 blocks fill the SM"},
+        {"128", "16 blocks"}, {"256", "8 blocks"}, {"512", "4 blocks"}, {"1024", "2 blocks"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 27}),
     .make = make_block_sizes,
 });
@@ -127,12 +122,9 @@ const Registered kGridSizes({
                  "not enough, eight blocks of eight warps are; more blocks than fit only queue.",
     .claim = {.text = "At least as many blocks as SMs, usually many more; occupancy from 10 to 50 % gains "
                       "much, from 50 to 100 % little."},
-    .variants = {{"half-the-sms", "every second SM idle"},
-                 {"1-an-sm", "eight warps an SM"},
-                 {"2-an-sm", "sixteen warps an SM"},
-                 {"8-an-sm", "all 64 warps"},
-                 {"32-an-sm", "four waves"},
-                 {"thread-an-element", "no stepping"}},
+    .variants = {{"half-the-sms", "every second SM idle"}, {"1-an-sm", "eight warps an SM"},
+        {"2-an-sm", "sixteen warps an SM"}, {"8-an-sm", "all 64 warps"}, {"32-an-sm", "four waves"},
+        {"thread-an-element", "no stepping"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 27}),
     .make = make_grid_sizes,
 });

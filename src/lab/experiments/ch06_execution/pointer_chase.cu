@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Latency of every level: each load's address is the last load's answer.
 #include "lab/experiments/device_trial.cuh"
 
@@ -72,14 +73,12 @@ std::unique_ptr<Trial> make_chase(const Setup& setup) {
   trial->set_cost({.roof = Roof::kNone, .items = kHops, .item = "hop"});
   using Kernel = void (*)(const uint32_t*, uint32_t*, uint32_t*, uint32_t);
   const std::pair<const char*, Kernel> kernels[] = {{"one-chain", chase<Cached::kEverywhere, 1>},
-                                                    {"past-l1", chase<Cached::kInL2, 1>},
-                                                    {"2-chains", chase<Cached::kEverywhere, 2>},
-                                                    {"4-chains", chase<Cached::kEverywhere, 4>},
-                                                    {"8-chains", chase<Cached::kEverywhere, 8>}};
+      {"past-l1", chase<Cached::kInL2, 1>}, {"2-chains", chase<Cached::kEverywhere, 2>},
+      {"4-chains", chase<Cached::kEverywhere, 4>}, {"8-chains", chase<Cached::kEverywhere, 8>}};
   for (const auto& [name, kernel] : kernels)
     trial->variant(name, [=, name = name, kernel = kernel](const At& at) {
       gpu::launch({.kernel = name, .grid = {1}, .block = {1}, .numbers = {nodes}}, at.stream(), kernel,
-                  at[links], at[position], at[ends], mask);
+          at[links], at[position], at[ends], mask);
     });
   return trial;
 }
@@ -155,8 +154,8 @@ std::unique_ptr<Trial> make_on_chip(const Setup& setup) {
     return WalkedSmall{at[start], at.variant() == 4 ? 31u : kWords - 1u};
   });
   trial->after_fill([=](const At& at) {
-    gpu::check(cudaMemcpyToSymbolAsync(constant_links, at[links], sizeof constant_links, 0,
-                                       cudaMemcpyDeviceToDevice, at.stream().handle()));
+    gpu::check(cudaMemcpyToSymbolAsync(
+        constant_links, at[links], sizeof constant_links, 0, cudaMemcpyDeviceToDevice, at.stream().handle()));
   });
   trial->set_cost({.roof = Roof::kNone, .items = kHops, .item = "hop"});
   const gpu::LaunchConfig one{.kernel = "walk_in", .grid = {1}, .block = {1}};
@@ -171,11 +170,11 @@ std::unique_ptr<Trial> make_on_chip(const Setup& setup) {
   });
   trial->variant("shared", [=](const At& at) {
     gpu::launch({.kernel = "walk_in_shared", .grid = {1}, .block = {256}}, at.stream(), walk_in_shared,
-                at[links], at[start], at[end]);
+        at[links], at[start], at[end]);
   });
   trial->variant("shuffle", [=](const At& at) {
     gpu::launch({.kernel = "walk_in_registers", .grid = {1}, .block = {32}}, at.stream(), walk_in_registers,
-                at[start], at[end]);
+        at[start], at[end]);
   });
   return trial;
 }
@@ -188,14 +187,12 @@ const Registered kChase({
                  "independent chains "
                  "of one thread have k loads in flight and divide the time by nearly k.",
     .claim = {.text = "Some 20 to 30 cycles for L1, 200 for L2 and hundreds to a thousand for device memory.",
-              .variant = "4-chains",
-              .speedup = 4},
+        .variant = "4-chains",
+        .speedup = 4},
     .rotation = Rotation::kHot,
     .variants = {{"one-chain", "one load in flight, cached in L1"},
-                 {"past-l1", "one load in flight, cached in L2 only"},
-                 {"2-chains", "two loads in flight"},
-                 {"4-chains", "four loads in flight"},
-                 {"8-chains", "eight loads in flight"}},
+        {"past-l1", "one load in flight, cached in L2 only"}, {"2-chains", "two loads in flight"},
+        {"4-chains", "four loads in flight"}, {"8-chains", "eight loads in flight"}},
     .sizes = {{"16 KB", {1 << 14}}, {"4 MB", {1 << 22}}, {"32 MB", {1 << 25}}, {"1 GB", {1 << 30}}},
     .make = make_chase,
 });
@@ -210,15 +207,13 @@ const Registered kOnChip({
         "needs an indexed load; a shuffle exchanges registers through the same crossbar as shared memory.",
     .claim =
         {.text =
-             "About 200 cycles for L2, 20 to 30 for L1 and shared memory and one for a constant broadcast.",
-         .variant = "shared",
-         .speedup = 8},
+                "About 200 cycles for L2, 20 to 30 for L1 and shared memory and one for a constant broadcast.",
+            .variant = "shared",
+            .speedup = 8},
     .rotation = Rotation::kHot,
-    .variants = {{"l2", "loads that skip L1"},
-                 {"l1", "ordinary loads"},
-                 {"constant", "indexed constant memory"},
-                 {"shared", "shared memory"},
-                 {"shuffle", "registers of the warp's lanes"}},
+    .variants = {{"l2", "loads that skip L1"}, {"l1", "ordinary loads"},
+        {"constant", "indexed constant memory"}, {"shared", "shared memory"},
+        {"shuffle", "registers of the warp's lanes"}},
     .sizes = {{"4 KB", {kWords}}},
     .make = make_on_chip,
 });

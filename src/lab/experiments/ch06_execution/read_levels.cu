@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Bandwidth of every level: a working set read again and again.
 #include "lab/experiments/piece_sum.cuh"
 
@@ -23,8 +24,8 @@ __device__ void add_to(uint32_t* sum, uint32_t v) {
 // kAhead loads in flight a thread. Each pass starts elsewhere, so that no block reads the same place twice in
 // turn.
 template <class Vector, int kAhead>
-__global__ __launch_bounds__(kThreads) void read_passes(const Vector* x, uint32_t* sum, int64_t count,
-                                                        int passes) {
+__global__ __launch_bounds__(kThreads) void read_passes(
+    const Vector* x, uint32_t* sum, int64_t count, int passes) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
   uint32_t v = 0;
   for (int pass = 0; pass < passes; ++pass) {
@@ -50,13 +51,13 @@ std::unique_ptr<Trial> make_levels(const Setup& setup) {
   const bool in_cache = bytes <= 8 * setup.cache_bytes;
   trial->set_cost({.bytes = 1.0 * bytes * passes, .roof = in_cache ? Roof::kL2 : Roof::kDramRead});
   const int64_t blocks = setup.stream->device().num_sms * 4;
-  const auto add = [&]<class Vector>(const char* name,
-                                     void (*kernel)(const Vector*, uint32_t*, int64_t, int)) {
+  const auto add = [&]<class Vector>(
+                       const char* name, void (*kernel)(const Vector*, uint32_t*, int64_t, int)) {
     trial->variant(name, [=](const At& at) {
       gpu::fill_bytes(at[sum], 0, sizeof(uint32_t), at.stream());
       gpu::launch({.kernel = name, .grid = {blocks}, .block = {kThreads}, .numbers = {bytes, passes}},
-                  at.stream(), kernel, reinterpret_cast<const Vector*>(at[x]), at[sum],
-                  bytes / static_cast<int64_t>(sizeof(Vector)), static_cast<int>(passes));
+          at.stream(), kernel, reinterpret_cast<const Vector*>(at[x]), at[sum],
+          bytes / static_cast<int64_t>(sizeof(Vector)), static_cast<int>(passes));
     });
   };
   add("4-bytes", read_passes<uint32_t, 1>);
@@ -66,13 +67,13 @@ std::unique_ptr<Trial> make_levels(const Setup& setup) {
   return trial;
 }
 
-constexpr int kSetQuads = 2048;  // 32 KB an SM
+constexpr int kSetQuads = 2048;  // 32 KB per SM
 constexpr int kRounds = 64;
 constexpr int kSmThreads = 1024;
 
 enum class Level { kL2, kL1, kShared };
 
-// Every block reads the same 32 KB of its own kRounds times, 16 bytes a lane.
+// Every block reads the same 32 KB of its own kRounds times, 16 bytes per lane.
 template <Level kLevel>
 __global__ __launch_bounds__(kSmThreads) void read_near(const uint4* x, uint32_t* sum) {
   __shared__ uint4 copy[kLevel == Level::kShared ? kSetQuads : 1];
@@ -107,7 +108,7 @@ std::unique_ptr<Trial> make_near(const Setup& setup) {
     trial->variant(name, [=](const At& at) {
       gpu::fill_bytes(at[sum], 0, sizeof(uint32_t), at.stream());
       gpu::launch({.kernel = name, .grid = {blocks}, .block = {kSmThreads}}, at.stream(), kernel,
-                  reinterpret_cast<const uint4*>(at[x]), at[sum]);
+          reinterpret_cast<const uint4*>(at[x]), at[sum]);
     });
   };
   add("l2", read_near<Level::kL2>, Roof::kL2);
@@ -129,10 +130,8 @@ const Registered kLevels({
     .claim = {.text =
                   "L2 gives tens of TB/s in aggregate, device memory 8 TB/s on the book's card (4.8 here)."},
     .rotation = Rotation::kHot,
-    .variants = {{"4-bytes", "one 4-byte load in flight a thread"},
-                 {"4-bytes-ahead", "four of them"},
-                 {"16-bytes", "one 16-byte load"},
-                 {"16-bytes-ahead", "four of them"}},
+    .variants = {{"4-bytes", "one 4-byte load in flight a thread"}, {"4-bytes-ahead", "four of them"},
+        {"16-bytes", "one 16-byte load"}, {"16-bytes-ahead", "four of them"}},
     .sizes = {{"8 MB", {1 << 23}}, {"32 MB", {1 << 25}}, {"128 MB", {1 << 27}}, {"1 GB", {1 << 30}}},
     .make = make_levels,
 });
@@ -147,9 +146,8 @@ const Registered kNear({
     .claim = {.text = "Shared memory and L1 give TB/s an SM without conflicts, L2 tens of TB/s for all; no "
                       "ratio is given."},
     .rotation = Rotation::kHot,
-    .variants = {{"l2", "loads that skip L1"},
-                 {"l1", "ordinary loads"},
-                 {"shared", "from a copy in shared memory"}},
+    .variants = {{"l2", "loads that skip L1"}, {"l1", "ordinary loads"},
+        {"shared", "from a copy in shared memory"}},
     .sizes = {{"32 KB a block", {kSetQuads * 16}}},
     .make = make_near,
 });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A kernel reads numbers the host has just written, through unified memory and around it.
 #include <chrono>
 #include <cstring>
@@ -62,7 +63,7 @@ class Managed {
 
 void launch_double(const float* x, float* y, int64_t n, gpu::Stream& stream) {
   gpu::launch({.kernel = "double_all", .grid = {stream.device().num_sms * 8}, .block = {256}, .numbers = {n}},
-              stream, double_all, x, y, n);
+      stream, double_all, x, y, n);
 }
 
 std::unique_ptr<Trial> make(const Setup& setup) {
@@ -116,14 +117,14 @@ const Registered kUnifiedMemory({
                  "read across the "
                  "link without moving anything.",
     .claim = {.text = "With prefetch and advice unified memory is about as fast as an explicit copy; faults "
-                      "stall the kernel; no figure is given."},
+                      "stall the kernel; no figure is given.",
+        .variant = "prefetch"},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{"faults", "the kernel touches the host's pages"},
-                 {"prefetch", "pages are moved before the launch"},
-                 {"read-mostly", "prefetched as a second copy"},
-                 {"stays-on-host", "read across the link, page by page mapped"},
-                 {"copy", "pinned memory and an explicit copy"}},
+        {"prefetch", "pages are moved before the launch"}, {"read-mostly", "prefetched as a second copy"},
+        {"stays-on-host", "read across the link, page by page mapped"},
+        {"copy", "pinned memory and an explicit copy"}},
     .sizes = sizes_of({1 << 18, 1 << 22, 1 << 24}),
     .make = make,
 });

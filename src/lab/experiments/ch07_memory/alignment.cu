@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The same contiguous copy from a source that does not start where lines do.
 #include "lab/experiments/device_trial.cuh"
 
@@ -47,11 +48,10 @@ std::unique_ptr<Trial> make(const Setup& setup) {
     });
   trial->variant("realigned", [=](const At& at) {
     gpu::launch({.kernel = "copy_realigned",
-                 .grid = {blocks_of(n / 4, kThreads)},
-                 .block = {kThreads},
-                 .numbers = {n}},
-                at.stream(), copy_realigned, at[x], reinterpret_cast<float4*>(at[y]),
-                static_cast<int>(n / 4));
+                    .grid = {blocks_of(n / 4, kThreads)},
+                    .block = {kThreads},
+                    .numbers = {n}},
+        at.stream(), copy_realigned, at[x], reinterpret_cast<float4*>(at[y]), static_cast<int>(n / 4));
   });
   return trial;
 }
@@ -65,12 +65,12 @@ const Registered kAlignment({
         "fifth is "
         "the neighbour's and comes from L1 or L2, so DRAM traffic stays the same and little is lost.",
     .claim = {.text = "A start that is not 128-byte aligned makes a warp touch two lines, five or eight "
-                      "sectors instead of four."},
+                      "sectors instead of four.",
+        .variant = "aligned"},
     .variants = {{"off-4-bytes", "starts 4 bytes after a line"},
-                 {"off-16-bytes", "starts 16 bytes after a line"},
-                 {"off-32-bytes", "starts one sector after a line"},
-                 {"aligned", "starts with a line"},
-                 {"realigned", "off by 4 bytes, loaded aligned, 16 bytes a lane, shifted by shuffles"}},
+        {"off-16-bytes", "starts 16 bytes after a line"}, {"off-32-bytes", "starts one sector after a line"},
+        {"aligned", "starts with a line"},
+        {"realigned", "off by 4 bytes, loaded aligned, 16 bytes a lane, shifted by shuffles"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 27}),
     .make = make,
 });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Column reads of a tile in shared memory, by row length. Everything else is the same, so time is bank
 // conflicts.
 #include "lab/experiments/device_trial.cuh"
@@ -56,12 +57,12 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   });
   trial->set_cost({.bytes = 4.0 * kUnroll * rounds * kBlocks * kThreads, .roof = Roof::kL1});
   using Kernel = void (*)(const uint32_t*, uint32_t*, int);
-  const Kernel kernels[] = {add_rows<32>, add_rows<40>, add_rows<36>,
-                            add_rows<34>, add_rows<33>, add_rows<0>};
+  const Kernel kernels[] = {
+      add_rows<32>, add_rows<40>, add_rows<36>, add_rows<34>, add_rows<33>, add_rows<0>};
   for (size_t v = 0; v < std::size(kernels); ++v)
     trial->variant(kNames[v], [=, kernel = kernels[v]](const At& at) {
       gpu::launch({.kernel = "add_rows", .grid = {kBlocks}, .block = {kThreads}, .numbers = {rounds}},
-                  at.stream(), kernel, at[in], at[out], static_cast<int>(rounds));
+          at.stream(), kernel, at[in], at[out], static_cast<int>(rounds));
     });
   return trial;
 }
@@ -76,15 +77,13 @@ const Registered kBankConflicts({
                  "column reads 32-, 8-, 4-, 2- and 1-way; the swizzle is 1-way without the pad.",
     .claim = {.text = "Padding 32 columns to 33 removes every conflict: shared-memory use goes from 52 % to "
                       "100 % and the kernel runs 3 times as fast.",
-              .variant = "row-33",
-              .speedup = 3},
+        .variant = "row-33",
+        .speedup = 3},
     .rotation = Rotation::kHot,
-    .variants = {{"row-32", "all lanes in one bank"},
-                 {"row-40", "eight lanes a bank"},
-                 {"row-36", "four lanes a bank"},
-                 {"row-34", "two lanes a bank"},
-                 {"row-33", "one pad word: every lane its own bank"},
-                 {"swizzled", "column xor row: its own bank, no pad"}},
+    .variants = {{"row-32", "all lanes in one bank"}, {"row-40", "eight lanes a bank"},
+        {"row-36", "four lanes a bank"}, {"row-34", "two lanes a bank"},
+        {"row-33", "one pad word: every lane its own bank"},
+        {"swizzled", "column xor row: its own bank, no pad"}},
     .sizes = sizes_of({16, 128}),
     .make = make,
 });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The sum of an array of whole numbers, modulo 2^32: any order gives the same bits.
 #include "lab/experiments/piece_sum.cuh"
 
@@ -85,7 +86,7 @@ std::unique_ptr<Trial> make(const Setup& setup) {
     trial->variant(name, [=](const At& at) {
       gpu::fill_bytes(at[sum], 0, sizeof(uint32_t), at.stream());
       gpu::launch({.kernel = name, .grid = {blocks}, .block = {kThreads}, .numbers = {n}}, at.stream(),
-                  kernel, at[x], at[sum], n);
+          kernel, at[x], at[sum], n);
     });
   };
   const int64_t all = blocks_of(n, kThreads);
@@ -107,12 +108,12 @@ const Registered kBlockReduce({
                  "walking blocks "
                  "with wide loads make the reduction itself vanish.",
     .claim = {.text = "Shuffles replace shared memory and barriers inside a warp; across warps shared memory "
-                      "is still needed; no figure is given."},
+                      "is still needed; no figure is given.",
+        .variant = "shuffles"},
     .variants = {{"atomic", "an atomic addition a number"},
-                 {"tree-spread", "shared tree, active threads spread out"},
-                 {"tree-dense", "shared tree, active threads side by side"},
-                 {"shuffles", "shuffles, one barrier"},
-                 {"walk", "eight blocks an SM walk with wide loads"}},
+        {"tree-spread", "shared tree, active threads spread out"},
+        {"tree-dense", "shared tree, active threads side by side"}, {"shuffles", "shuffles, one barrier"},
+        {"walk", "eight blocks an SM walk with wide loads"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 28}),
     .make = make,
 });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Results on their way out: stored by the threads, or collected in shared memory and stored in bulk.
 #include "lab/experiments/async_copy.cuh"
 #include "lab/experiments/device_trial.cuh"
@@ -14,8 +15,8 @@ __device__ float4 doubled(float4 v) { return {2 * v.x, 2 * v.y, 2 * v.z, 2 * v.w
 
 // A tile a block and turn. kNarrow: 4-byte accesses instead of 16.
 template <bool kNarrow>
-__global__ __launch_bounds__(kThreads) void store_each(const float* __restrict__ in, float* __restrict__ out,
-                                                       int64_t tiles) {
+__global__ __launch_bounds__(kThreads) void store_each(
+    const float* __restrict__ in, float* __restrict__ out, int64_t tiles) {
   for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
     if constexpr (kNarrow) {
 #pragma unroll
@@ -33,8 +34,8 @@ __global__ __launch_bounds__(kThreads) void store_each(const float* __restrict__
 // Results meet in shared memory; one thread stores the tile. kSlots tiles take turns, so that a tile can be
 // filled while the last ones are still being read.
 template <int kSlots>
-__global__ __launch_bounds__(kThreads) void store_in_bulk(const float* __restrict__ in,
-                                                          float* __restrict__ out, int64_t tiles) {
+__global__ __launch_bounds__(kThreads) void store_in_bulk(
+    const float* __restrict__ in, float* __restrict__ out, int64_t tiles) {
   __shared__ __align__(128) float4 ring[kSlots][kQuads];
   int slot = 0;
   for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
@@ -70,7 +71,7 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   const auto add = [&](const char* name, void (*kernel)(const float*, float*, int64_t)) {
     trial->variant(name, [=](const At& at) {
       gpu::launch({.kernel = name, .grid = {blocks}, .block = {kThreads}, .numbers = {n}}, at.stream(),
-                  kernel, at[in], at[out], n / kTile);
+          kernel, at[in], at[out], n / kTile);
     });
   };
   add("store-4", store_each<true>);
@@ -90,10 +91,8 @@ const Registered kBulkStore({
     .claim = {.text = "The copy engine works in both directions without issue slots of the SM; no figure is "
                       "given for stores."},
     .min_compute = 90,
-    .variants = {{"store-4", "4 bytes a lane"},
-                 {"store-16", "16 bytes a lane"},
-                 {"bulk-1", "shared memory, then one bulk store a tile"},
-                 {"bulk-2", "two tiles take turns"}},
+    .variants = {{"store-4", "4 bytes a lane"}, {"store-16", "16 bytes a lane"},
+        {"bulk-1", "shared memory, then one bulk store a tile"}, {"bulk-2", "two tiles take turns"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 27}),
     .make = make,
 });

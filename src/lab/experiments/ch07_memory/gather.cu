@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Loads through an index: what the order of the indices costs.
 #include "lab/experiments/device_trial.cuh"
 
@@ -36,8 +37,8 @@ struct Scattered {
 struct ScatteredInLine {
   __device__ uint32_t operator()(uint64_t seed, int64_t i) const {
     const auto window = static_cast<uint64_t>(i) & ~uint64_t{31};
-    return static_cast<uint32_t>(window +
-                                 Scattered{31, 3}.place(mixed(seed, window), static_cast<uint64_t>(i) & 31));
+    return static_cast<uint32_t>(
+        window + Scattered{31, 3}.place(mixed(seed, window), static_cast<uint64_t>(i) & 31));
   }
 };
 // Every second number, then the others: what index_select with a stride reads.
@@ -68,9 +69,9 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   auto trial = std::make_unique<DeviceTrial>(setup);
   const auto x = trial->input<float>(n);
   const Scattered scattered{static_cast<uint64_t>(n - 1), (bits_of(n) + 1) / 2};
-  const std::vector<Slot<uint32_t>> indices = {
-      trial->input_from<uint32_t>(n, scattered), trial->input_from<uint32_t>(n, EverySecond{n / 2}),
-      trial->input_from<uint32_t>(n, ScatteredInLine{}), trial->input_from<uint32_t>(n, InOrder{})};
+  const std::vector<Slot<uint32_t>> indices = {trial->input_from<uint32_t>(n, scattered),
+      trial->input_from<uint32_t>(n, EverySecond{n / 2}), trial->input_from<uint32_t>(n, ScatteredInLine{}),
+      trial->input_from<uint32_t>(n, InOrder{})};
   const auto y = trial->output<float>(n);
   trial->expect<Picked>(y, [=](const At& at) {
     const auto variant = static_cast<size_t>(at.variant());
@@ -84,11 +85,11 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   for (size_t v = 0; v < indices.size(); ++v)
     trial->variant(names[v], [=](const At& at) {
       gpu::launch({.kernel = "gather", .grid = grid, .block = block, .numbers = {n}}, at.stream(), gather,
-                  at[x], at[indices[v]], at[y], static_cast<int>(n));
+          at[x], at[indices[v]], at[y], static_cast<int>(n));
     });
   trial->variant("copy", [=](const At& at) {
     gpu::launch({.kernel = "copy", .grid = grid, .block = block, .numbers = {n}}, at.stream(), copy, at[x],
-                at[y], static_cast<int>(n));
+        at[y], static_cast<int>(n));
   });
   return trial;
 }
@@ -103,10 +104,9 @@ const Registered kGather({
     .claim = {.text = "A strided index_select behaves like an uncoalesced kernel and should become a "
                       "contiguous copy; no figure is given."},
     .variants = {{"random", "a permutation of the whole array"},
-                 {"every-second", "even places first, then odd ones"},
-                 {"within-line", "permuted only inside windows of 32 numbers"},
-                 {"in-order", "index i is i"},
-                 {"copy", "no index at all"}},
+        {"every-second", "even places first, then odd ones"},
+        {"within-line", "permuted only inside windows of 32 numbers"}, {"in-order", "index i is i"},
+        {"copy", "no index at all"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 26}),
     .make = make,
 });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A small table read many times: plain, read-only, constant, texture and shared.
 #include "lab/experiments/device_trial.cuh"
 
@@ -51,8 +52,8 @@ __global__ __launch_bounds__(kThreads) void look_up(Table table, uint32_t* y, ui
 }
 
 template <bool kUniform>
-__global__ __launch_bounds__(kThreads) void look_up_shared(const uint32_t* table, uint32_t* y,
-                                                           uint32_t mask) {
+__global__ __launch_bounds__(kThreads) void look_up_shared(
+    const uint32_t* table, uint32_t* y, uint32_t mask) {
   extern __shared__ uint32_t copy[];
   for (uint32_t i = threadIdx.x; i <= mask; i += kThreads) copy[i] = table[i];
   __syncthreads();
@@ -100,8 +101,7 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   }));
   trial->after_fill([=](const At& at) {
     gpu::check(cudaMemcpyToSymbolAsync(constant_table, at[table],
-                                       static_cast<size_t>(words) * sizeof(uint32_t), 0,
-                                       cudaMemcpyDeviceToDevice, at.stream().handle()));
+        static_cast<size_t>(words) * sizeof(uint32_t), 0, cudaMemcpyDeviceToDevice, at.stream().handle()));
     if (!*texture) *texture = make_texture(at[table], words);
   });
   const gpu::LaunchConfig config{.kernel = "look_up", .grid = {kOutputs / kThreads}, .block = {kThreads}};
@@ -119,20 +119,19 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   });
   trial->variant("shared", [=](const At& at) {
     gpu::launch({.kernel = "look_up_shared",
-                 .grid = {kOutputs / kThreads},
-                 .block = {kThreads},
-                 .shared_bytes = words * static_cast<int64_t>(sizeof(uint32_t))},
-                at.stream(), look_up_shared<kUniform>, at[table], at[y], mask);
+                    .grid = {kOutputs / kThreads},
+                    .block = {kThreads},
+                    .shared_bytes = words * static_cast<int64_t>(sizeof(uint32_t))},
+        at.stream(), look_up_shared<kUniform>, at[table], at[y], mask);
   });
   return trial;
 }
 
 std::vector<Variant> variants() {
   return {{"plain", "an ordinary load; the output may alias the table"},
-          {"read-only", "a load that promises nobody writes (__ldg)"},
-          {"constant", "constant memory, made for one address a warp"},
-          {"texture", "a linear texture"},
-          {"shared", "each block copies the table first"}};
+      {"read-only", "a load that promises no writes (__ldg)"},
+      {"constant", "constant memory, made for one address a warp"}, {"texture", "a linear texture"},
+      {"shared", "each block copies the table first"}};
 }
 
 const Registered kLookupScattered({
@@ -147,8 +146,8 @@ const Registered kLookupScattered({
                  "32 turns.",
     .claim = {.text = "Declaring the table read-only takes load efficiency from 52 % to 97 % and the kernel "
                       "from 2.5 to 1.0 ms.",
-              .variant = "read-only",
-              .speedup = 2.5},
+        .variant = "read-only",
+        .speedup = 2.5},
     .rotation = Rotation::kHot,
     .variants = variants(),
     .sizes = sizes_of({1024, 8192}),
@@ -162,7 +161,8 @@ const Registered kLookupUniform({
     .mechanism = "Constant memory broadcasts one word to 32 lanes, but through a cache of a few KB behind an "
                  "indexed load; "
                  "L1 and shared memory broadcast too, so they can be as good.",
-    .claim = {.text = "A uniform constant read is a one-cycle broadcast; no figure is given."},
+    .claim = {.text = "A uniform constant read is a one-cycle broadcast; no figure is given.",
+        .variant = "constant"},
     .rotation = Rotation::kHot,
     .variants = variants(),
     .sizes = sizes_of({256, 1024, 8192}),

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT
 // C = A B in F32: how often is a number fetched before it is used up?
 #include "lab/experiments/device_trial.cuh"
 
 namespace cheetah::lab {
 namespace {
 
-// One thread an element; kAcross: lanes of a warp run along a row of C (coalesced) or down a column.
+// One thread per element; kAcross: lanes of a warp run along a row of C (coalesced) or down a column.
 template <bool kAcross>
 __global__ __launch_bounds__(1024) void naive(const float* a, const float* b, float* c, int n) {
   const int fast = static_cast<int>(blockIdx.x * 32 + threadIdx.x),
@@ -15,7 +16,7 @@ __global__ __launch_bounds__(1024) void naive(const float* a, const float* b, fl
   c[row * n + column] = sum;
 }
 
-// Square tiles of A and B in shared memory: each number comes from memory once a tile row and is used kTile
+// Square tiles of A and B in shared memory: each number comes from memory once per tile row and is used kTile
 // times.
 template <int kTile>
 __global__ __launch_bounds__(kTile* kTile) void tiled(const float* a, const float* b, float* c, int n) {
@@ -84,23 +85,23 @@ struct Product {
 };
 
 void add(DeviceTrial& trial, const char* name, void (*kernel)(const float*, const float*, float*, int),
-         const gpu::Extent& block, int64_t tile, const Slot<float> (&abc)[3], int64_t n) {
+    const gpu::Extent& block, int64_t tile, const Slot<float> (&abc)[3], int64_t n) {
   trial.variant(name, [=, a = abc[0], b = abc[1], c = abc[2]](const At& at) {
     gpu::launch({.kernel = name, .grid = {n / tile, n / tile}, .block = block, .numbers = {n}}, at.stream(),
-                kernel, at[a], at[b], at[c], static_cast<int>(n));
+        kernel, at[a], at[b], at[c], static_cast<int>(n));
   });
 }
 
 std::unique_ptr<Trial> make(const Setup& setup) {
   const int64_t n = setup.dim(0);  // a multiple of 128
   auto trial = std::make_unique<DeviceTrial>(setup);
-  const Slot<float> abc[3] = {trial->input<float>(n * n), trial->input<float>(n * n),
-                              trial->output<float>(n * n)};
+  const Slot<float> abc[3] = {
+      trial->input<float>(n * n), trial->input<float>(n * n), trial->output<float>(n * n)};
   // Products of numbers in [-1, 1): F32 sums of n of them wander by about sqrt(n) of 2^-24 * sqrt(n) / 3.
-  trial->expect<Product>(abc[2], {.absolute = 1e-6 * static_cast<double>(n)},
-                         [=, a = abc[0], b = abc[1]](const At& at) {
-                           return Product{at[a], at[b], n};
-                         });
+  trial->expect<Product>(
+      abc[2], {.absolute = 1e-6 * static_cast<double>(n)}, [=, a = abc[0], b = abc[1]](const At& at) {
+        return Product{at[a], at[b], n};
+      });
   const double cubed = 1.0 * n * n * n;
   trial->set_cost({.flops = 2 * cubed, .bytes = 12.0 * n * n, .roof = Roof::kFp32});
   add(*trial, "naive-down", naive<false>, {32, 32}, 32, abc, n);
@@ -124,14 +125,13 @@ const Registered kMatmulTiling({
         "only then is the multiply-add pipe the limit.",
     .claim = {.text = "A 32 x 32 tile in shared memory takes 15 to 170 GFLOP/s at n = 1024 (any current card "
                       "does far more with the naive kernel).",
-              .variant = "tile-32",
-              .speedup = 11},
+        .variant = "tile-32",
+        .speedup = 11},
     .variants = {{"naive-down", "lanes walk down a column of C: uncoalesced"},
-                 {"naive-across", "lanes walk along a row of C"},
-                 {"tile-16", "16 x 16 tiles in shared memory"},
-                 {"tile-32", "32 x 32 tiles in shared memory"},
-                 {"registers-64", "64 x 64 tiles, 4 x 4 outputs a thread"},
-                 {"registers-128", "128 x 128 tiles, 8 x 8 outputs a thread"}},
+        {"naive-across", "lanes walk along a row of C"}, {"tile-16", "16 x 16 tiles in shared memory"},
+        {"tile-32", "32 x 32 tiles in shared memory"},
+        {"registers-64", "64 x 64 tiles, 4 x 4 outputs a thread"},
+        {"registers-128", "128 x 128 tiles, 8 x 8 outputs a thread"}},
     .sizes = sizes_of({512, 1024, 2048}),
     .make = make,
 });

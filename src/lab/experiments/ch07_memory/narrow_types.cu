@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Bytes one by one, in fours and in sixteens: y = min(x + 3, 255).
 #include "lab/experiments/device_trial.cuh"
 
@@ -56,9 +57,8 @@ const Registered kNarrowTypes({
         "Packed accesses carry 4 and 16 times as much, and byte-wise SIMD arithmetic keeps them packed.",
     .claim = {.text = "One 128-byte transaction carries 32 FP32 or 128 FP8 numbers: narrow types pay only "
                       "when packed."},
-    .variants = {{"1-byte", "a byte a lane"},
-                 {"4-bytes", "four packed bytes a lane, one SIMD addition"},
-                 {"16-bytes", "sixteen packed bytes a lane"}},
+    .variants = {{"1-byte", "a byte a lane"}, {"4-bytes", "four packed bytes a lane, one SIMD addition"},
+        {"16-bytes", "sixteen packed bytes a lane"}},
     .sizes = sizes_of({1 << 22, 1 << 26, 1 << 29}),
     .make = make,
 });

@@ -1,4 +1,5 @@
-// Shared memory read 4, 8 and 16 bytes a lane, and one word by all lanes.
+// SPDX-License-Identifier: MIT
+// Shared memory read 4, 8 and 16 bytes per lane, and one word by all lanes.
 #include "lab/experiments/device_trial.cuh"
 
 namespace cheetah::lab {
@@ -66,10 +67,8 @@ struct Reading {
   bool same;
 };
 constexpr Reading kReadings[] = {{"4-bytes", read_tile<uint32_t, false>, 1, false},
-                                 {"8-bytes", read_tile<uint2, false>, 2, false},
-                                 {"16-bytes", read_tile<uint4, false>, 4, false},
-                                 {"broadcast", read_tile<uint32_t, true>, 1, true},
-                                 {"broadcast-16", read_tile<uint4, true>, 4, true}};
+    {"8-bytes", read_tile<uint2, false>, 2, false}, {"16-bytes", read_tile<uint4, false>, 4, false},
+    {"broadcast", read_tile<uint32_t, true>, 1, true}, {"broadcast-16", read_tile<uint4, true>, 4, true}};
 
 std::unique_ptr<Trial> make(const Setup& setup) {
   const int64_t rounds = setup.dim(0);
@@ -88,7 +87,7 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   for (const Reading& reading : kReadings)
     trial->variant(reading.name, [=, kernel = reading.kernel](const At& at) {
       gpu::launch({.kernel = "read_tile", .grid = {kBlocks}, .block = {kThreads}, .numbers = {rounds}},
-                  at.stream(), kernel, at[in], at[out], static_cast<int>(rounds));
+          at.stream(), kernel, at[in], at[out], static_cast<int>(rounds));
     });
   return trial;
 }
@@ -104,11 +103,9 @@ const Registered kSharedWidth({
         "broadcast feeds four times the bytes of it.",
     .claim = {.text = "All lanes reading one address is a broadcast without conflict; no figure is given."},
     .rotation = Rotation::kHot,
-    .variants = {{"4-bytes", "consecutive words"},
-                 {"8-bytes", "consecutive pairs, half a warp a cycle"},
-                 {"16-bytes", "consecutive quads, a quarter of a warp a cycle"},
-                 {"broadcast", "one word for all lanes"},
-                 {"broadcast-16", "one quad for all lanes"}},
+    .variants = {{"4-bytes", "consecutive words"}, {"8-bytes", "consecutive pairs, half a warp a cycle"},
+        {"16-bytes", "consecutive quads, a quarter of a warp a cycle"},
+        {"broadcast", "one word for all lanes"}, {"broadcast-16", "one quad for all lanes"}},
     .sizes = sizes_of({32, 256}),
     .make = make,
 });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Structures of three floats: 12 bytes, a stride that no vector load fits.
 #include "lab/experiments/device_trial.cuh"
 
@@ -71,15 +72,15 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   const gpu::Extent grid{n / kThreads}, block{kThreads};
   trial->variant("direct", [=](const At& at) {
     gpu::launch({.kernel = "direct", .grid = grid, .block = block, .numbers = {n}}, at.stream(), direct,
-                at[in], at[out], n);
+        at[in], at[out], n);
   });
   trial->variant("staged", [=](const At& at) {
     gpu::launch({.kernel = "staged", .grid = grid, .block = block, .numbers = {n}}, at.stream(), staged,
-                reinterpret_cast<const float4*>(at[in]), reinterpret_cast<float4*>(at[out]));
+        reinterpret_cast<const float4*>(at[in]), reinterpret_cast<float4*>(at[out]));
   });
   trial->variant("planes", [=](const At& at) {
     gpu::launch({.kernel = "planes", .grid = grid, .block = block, .numbers = {n}}, at.stream(), planes,
-                at[in], at[out], n);
+        at[in], at[out], n);
   });
   return trial;
 }
@@ -92,10 +93,11 @@ const Registered kStagedStructs({
                  "two of them. "
                  "Staging asks once, with wide accesses, and pays two barriers.",
     .claim = {.text = "Uncoalesced access is cured by contiguous indices, arrays of fields or staging in "
-                      "shared memory; no figure is given."},
+                      "shared memory; no figure is given.",
+        .variant = "staged"},
     .variants = {{"direct", "three 4-byte loads with stride 12"},
-                 {"staged", "wide contiguous accesses, triples picked from shared memory"},
-                 {"planes", "one array a component"}},
+        {"staged", "wide contiguous accesses, triples picked from shared memory"},
+        {"planes", "one array a component"}},
     .sizes = sizes_of({1 << 18, 1 << 22, 1 << 25}),
     .tolerance = {.absolute = 1e-6},
     .make = make,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a warp pays for loads that are not next to each other.
 #include "lab/experiments/device_trial.cuh"
 
@@ -27,10 +28,10 @@ void add_stride(DeviceTrial& trial, const char* name, Slot<float> x, Slot<float>
   const int64_t n = y.count;
   trial.variant(name, [=](const At& at) {
     gpu::launch({.kernel = "load_every",
-                 .grid = {blocks_of(n, kThreads)},
-                 .block = {kThreads},
-                 .numbers = {n, kStride}},
-                at.stream(), load_every<kStride>, at[x], at[y], static_cast<int>(n));
+                    .grid = {blocks_of(n, kThreads)},
+                    .block = {kThreads},
+                    .numbers = {n, kStride}},
+        at.stream(), load_every<kStride>, at[x], at[y], static_cast<int>(n));
   });
 }
 
@@ -61,14 +62,12 @@ const Registered kStridedLoad({
         "are left.",
     .claim = {.text = "Going from stride 2 to stride 1 makes the copy 3.7 times as fast (sector arithmetic "
                       "allows less than 2).",
-              .variant = "stride-1",
-              .speedup = 3.7},
+        .variant = "stride-1",
+        .speedup = 3.7},
     .variants = {{"stride-2", "lanes load every second number"},
-                 {"stride-1", "lanes load neighbours: four sectors a warp"},
-                 {"stride-4", "sixteen sectors a warp"},
-                 {"stride-8", "a sector a lane"},
-                 {"stride-16", "a sector a lane, half the lines untouched"},
-                 {"stride-32", "a line a lane"}},
+        {"stride-1", "lanes load neighbours: four sectors a warp"}, {"stride-4", "sixteen sectors a warp"},
+        {"stride-8", "a sector a lane"}, {"stride-16", "a sector a lane, half the lines untouched"},
+        {"stride-32", "a line a lane"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 26}),
     .make = make,
 });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Arrays of structures against structures of arrays: one field wanted, and all of them.
 #include "lab/experiments/device_trial.cuh"
 
@@ -84,8 +85,8 @@ struct Layouts {
 Layouts make_layouts(DeviceTrial& trial, int64_t n) {
   constexpr bool kSameSeed = true;
   return {trial.input_from<float>(n * kFields, Fields<Layout::kStructures>{n}, kSameSeed),
-          trial.input_from<float>(n * kFields, Fields<Layout::kArrays>{n}, kSameSeed),
-          trial.input_from<float>(n * kFields, Fields<Layout::kGroups>{n}, kSameSeed)};
+      trial.input_from<float>(n * kFields, Fields<Layout::kArrays>{n}, kSameSeed),
+      trial.input_from<float>(n * kFields, Fields<Layout::kGroups>{n}, kSameSeed)};
 }
 
 template <class... Params>
@@ -94,7 +95,7 @@ void add(DeviceTrial& trial, const char* name, void (*kernel)(Params...), Slot<f
   using Pointer = std::tuple_element_t<0, std::tuple<Params...>>;
   trial.variant(name, [=](const At& at) {
     gpu::launch({.kernel = name, .grid = {blocks_of(n, kThreads)}, .block = {kThreads}, .numbers = {n}},
-                at.stream(), kernel, reinterpret_cast<Pointer>(at[x]), at[y], n);
+        at.stream(), kernel, reinterpret_cast<Pointer>(at[x]), at[y], n);
   });
 }
 
@@ -138,8 +139,7 @@ const Registered kOneField({
     .claim = {.text =
                   "Turning structures into arrays makes the loads of a warp contiguous; no figure is given."},
     .variants = {{"structures", "fields of a structure together: stride 32 bytes"},
-                 {"arrays", "one array a field"},
-                 {"groups", "32 structures a group, each field together inside it"}},
+        {"arrays", "one array a field"}, {"groups", "32 structures a group, each field together inside it"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 26}),
     .make = make_one,
 });
@@ -153,9 +153,8 @@ const Registered kAllFields({
                  "take a structure at once, so the layouts should meet at the memory's roof.",
     .claim = {.text = "Arrays of fields are the layout to prefer; no figure is given."},
     .variants = {{"structures", "eight 4-byte loads with stride 32 bytes"},
-                 {"structures-wide", "two 16-byte loads a structure"},
-                 {"arrays", "one array a field"},
-                 {"groups", "32 structures a group"}},
+        {"structures-wide", "two 16-byte loads a structure"}, {"arrays", "one array a field"},
+        {"groups", "32 structures a group"}},
     .sizes = sizes_of({1 << 20, 1 << 22, 1 << 24}),
     .tolerance = {.absolute = 2e-6},
     .make = make_all,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tiles of a matrix: rows of the tile lie far apart in memory, and a tensor map knows how far.
 #include "gpu/tensor_map.h"
 #include "lab/experiments/async_copy.cuh"
@@ -74,8 +75,8 @@ __global__ __launch_bounds__(kThreads) void thread_copies(const MatrixArgs args,
 }
 
 template <int kStages>
-__global__ __launch_bounds__(kThreads) void tensor_copies(const __grid_constant__ gpu::TensorMap map,
-                                                          const MatrixArgs args, int64_t tiles) {
+__global__ __launch_bounds__(kThreads) void tensor_copies(
+    const __grid_constant__ gpu::TensorMap map, const MatrixArgs args, int64_t tiles) {
   extern __shared__ __align__(128) float4 ring[];
   __shared__ uint64_t full[kStages];
   const auto start = [&](int64_t t, int slot) {
@@ -83,7 +84,7 @@ __global__ __launch_bounds__(kThreads) void tensor_copies(const __grid_constant_
     const Corner corner = corner_of(args, t);
     ptx::barrier_expect_bytes(&full[slot], kTileBytes);
     ptx::copy_box_2d(ring + slot * kQuads, &map, static_cast<int>(corner.x), static_cast<int>(corner.y),
-                     &full[slot], ptx::kEvictFirst);
+        &full[slot], ptx::kEvictFirst);
   };
   if (threadIdx.x == 0) {
     ptx::prefetch_map(&map);
@@ -118,11 +119,11 @@ struct Turned {
 
 gpu::TensorMap map_of(const float* in, int64_t n) {
   return gpu::make_tensor_map(in, {.element = gpu::TensorElement::kF32,
-                                   .rank = 2,
-                                   .dims = {n, n},
-                                   .strides = {n * static_cast<int64_t>(sizeof(float))},
-                                   .box = {kWidth, kHeight},
-                                   .swizzle = gpu::Swizzle::kNone});
+                                      .rank = 2,
+                                      .dims = {n, n},
+                                      .strides = {n * static_cast<int64_t>(sizeof(float))},
+                                      .box = {kWidth, kHeight},
+                                      .swizzle = gpu::Swizzle::kNone});
 }
 
 std::unique_ptr<Trial> make(const Setup& setup) {
@@ -136,9 +137,9 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   const int64_t blocks = std::min<int64_t>(tiles, setup.stream->device().num_sms * kBlocksPerSm);
   const auto config = [=](const char* name, int stages) {
     return gpu::LaunchConfig{.kernel = name,
-                             .grid = {blocks},
-                             .block = {kThreads},
-                             .shared_bytes = static_cast<int64_t>(stages) * kTileBytes};
+        .grid = {blocks},
+        .block = {kThreads},
+        .shared_bytes = static_cast<int64_t>(stages) * kTileBytes};
   };
   const auto add_plain = [&](const char* name, void (*kernel)(const MatrixArgs, int64_t), int stages) {
     trial->variant(name, [=](const At& at) {
@@ -149,7 +150,7 @@ std::unique_ptr<Trial> make(const Setup& setup) {
                               void (*kernel)(const gpu::TensorMap, const MatrixArgs, int64_t), int stages) {
     trial->variant(name, [=](const At& at) {
       gpu::launch(config(name, stages), at.stream(), kernel, map_of(at[in], n),
-                  MatrixArgs{at[in], at[out], n}, tiles);
+          MatrixArgs{at[in], at[out], n}, tiles);
     });
   };
   add_plain("load-then-write", load_then_write, 0);
@@ -172,15 +173,13 @@ const Registered kTensorCopy({
         "addresses. With equal stages both keep the same bytes in flight, so the gain is issue slots.",
     .claim = {.text = "The copy engine moves 1D to 5D tiles of any stride without issue slots of the SM; "
                       "prefetching with it takes 18 to 7 ms.",
-              .variant = "tensor-2",
-              .speedup = 2.6},
+        .variant = "tensor-2",
+        .speedup = 2.6},
     .min_compute = 90,
     .variants = {{"load-then-write", "loads through registers, barrier, write"},
-                 {"cp-async-2", "asynchronous copies by every thread, one tile ahead"},
-                 {"cp-async-4", "three tiles ahead"},
-                 {"tensor-1", "tensor copies, waited for at once"},
-                 {"tensor-2", "one tile ahead"},
-                 {"tensor-4", "three tiles ahead"}},
+        {"cp-async-2", "asynchronous copies by every thread, one tile ahead"},
+        {"cp-async-4", "three tiles ahead"}, {"tensor-1", "tensor copies, waited for at once"},
+        {"tensor-2", "one tile ahead"}, {"tensor-4", "three tiles ahead"}},
     .sizes = sizes_of({1024, 4096, 16384}),
     .make = make,
 });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sums over 5 x 5 neighbourhoods with clamped edges: neighbours in both directions, the case textures are
 // made for.
 #include "lab/experiments/device_trial.cuh"
@@ -10,8 +11,8 @@ constexpr int kReach = 2;
 
 __host__ __device__ inline int clamped(int v, int n) { return v < 0 ? 0 : v >= n ? n - 1 : v; }
 
-__global__ __launch_bounds__(kWidth* kHeight) void direct(const uint32_t* __restrict__ in, uint32_t* out,
-                                                          int n) {
+__global__ __launch_bounds__(kWidth* kHeight) void direct(
+    const uint32_t* __restrict__ in, uint32_t* out, int n) {
   const int x = static_cast<int>(blockIdx.x) * kWidth + static_cast<int>(threadIdx.x);
   const int y = static_cast<int>(blockIdx.y) * kHeight + static_cast<int>(threadIdx.y);
   uint32_t sum = 0;
@@ -23,8 +24,8 @@ __global__ __launch_bounds__(kWidth* kHeight) void direct(const uint32_t* __rest
   out[static_cast<int64_t>(y) * n + x] = sum;
 }
 
-__global__ __launch_bounds__(kWidth* kHeight) void through_shared(const uint32_t* __restrict__ in,
-                                                                  uint32_t* out, int n) {
+__global__ __launch_bounds__(kWidth* kHeight) void through_shared(
+    const uint32_t* __restrict__ in, uint32_t* out, int n) {
   constexpr int kRows = kHeight + 2 * kReach, kColumns = kWidth + 2 * kReach;
   __shared__ uint32_t tile[kRows][kColumns];
   const int tx = static_cast<int>(threadIdx.x), ty = static_cast<int>(threadIdx.y);
@@ -42,8 +43,8 @@ __global__ __launch_bounds__(kWidth* kHeight) void through_shared(const uint32_t
 }
 
 // The texture unit clamps coordinates itself.
-__global__ __launch_bounds__(kWidth* kHeight) void through_texture(cudaTextureObject_t in, uint32_t* out,
-                                                                   int n) {
+__global__ __launch_bounds__(kWidth* kHeight) void through_texture(
+    cudaTextureObject_t in, uint32_t* out, int n) {
   const int x = static_cast<int>(blockIdx.x) * kWidth + static_cast<int>(threadIdx.x);
   const int y = static_cast<int>(blockIdx.y) * kHeight + static_cast<int>(threadIdx.y);
   uint32_t sum = 0;
@@ -98,8 +99,8 @@ class Textures {
       resource.res.array.array = array_;
       blocked = create(resource);
     }
-    gpu::check(cudaMemcpy2DToArrayAsync(array_, 0, 0, in, pitch, pitch, edge, cudaMemcpyDeviceToDevice,
-                                        stream.handle()));
+    gpu::check(cudaMemcpy2DToArrayAsync(
+        array_, 0, 0, in, pitch, pitch, edge, cudaMemcpyDeviceToDevice, stream.handle()));
   }
 
   cudaTextureObject_t linear = 0, blocked = 0;
@@ -138,11 +139,11 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   });
   trial->variant("texture-linear", [=](const At& at) {
     gpu::launch(config("through_texture"), at.stream(), through_texture, textures->linear, at[out],
-                static_cast<int>(n));
+        static_cast<int>(n));
   });
   trial->variant("texture-array", [=](const At& at) {
     gpu::launch(config("through_texture"), at.stream(), through_texture, textures->blocked, at[out],
-                static_cast<int>(n));
+        static_cast<int>(n));
   });
   return trial;
 }
@@ -157,12 +158,12 @@ const Registered kTexture2d({
                  "cached loads by "
                  "one.",
     .claim = {.text = "Textures suit 2D and 3D locality and interpolation; for one-dimensional data the "
-                      "read-only path is to be preferred; no figure is given."},
+                      "read-only path is to be preferred; no figure is given.",
+        .variant = "texture-array"},
     .rotation = Rotation::kHot,
-    .variants = {{"direct", "25 cached loads"},
-                 {"shared", "a tile with its margin in shared memory"},
-                 {"texture-linear", "25 texture fetches from the matrix as it lies"},
-                 {"texture-array", "25 texture fetches from an array in the hardware's order"}},
+    .variants = {{"direct", "25 cached loads"}, {"shared", "a tile with its margin in shared memory"},
+        {"texture-linear", "25 texture fetches from the matrix as it lies"},
+        {"texture-array", "25 texture fetches from an array in the hardware's order"}},
     .sizes = sizes_of({1024, 4096}),
     .make = make,
 });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tiles fetched into shared memory while earlier ones are processed: by plain loads, cp.async and bulk
 // copies.
 #include "lab/experiments/async_copy.cuh"
@@ -22,8 +23,8 @@ struct TileArgs {
 // Element j of a tile meets its mirror image, so that threads need each other's loads; then `work`
 // multiply-adds.
 __device__ float4 processed(float4 own, float4 mirror, int work) {
-  float v[4] = {own.x + 0.5f * mirror.w, own.y + 0.5f * mirror.z, own.z + 0.5f * mirror.y,
-                own.w + 0.5f * mirror.x};
+  float v[4] = {
+      own.x + 0.5f * mirror.w, own.y + 0.5f * mirror.z, own.z + 0.5f * mirror.y, own.w + 0.5f * mirror.x};
   for (int k = 0; k < work; ++k)
 #pragma unroll
     for (float& each : v) each = each * 0.99f + 0.01f;
@@ -139,36 +140,28 @@ std::unique_ptr<Trial> make(const Setup& setup, std::vector<Way> ways) {
   for (const Way& way : ways)
     trial->variant(way.name, [=](const At& at) {
       gpu::launch({.kernel = way.name,
-                   .grid = {blocks},
-                   .block = {kThreads},
-                   .shared_bytes = static_cast<int64_t>(way.stages) * kTileBytes,
-                   .numbers = {n, work}},
-                  at.stream(), way.kernel, TileArgs{at[in], at[out], n / kTile, work});
+                      .grid = {blocks},
+                      .block = {kThreads},
+                      .shared_bytes = static_cast<int64_t>(way.stages) * kTileBytes,
+                      .numbers = {n, work}},
+          at.stream(), way.kernel, TileArgs{at[in], at[out], n / kTile, work});
     });
   return trial;
 }
 
 std::unique_ptr<Trial> make_thread_copies(const Setup& setup) {
-  return make(setup, {{"load-then-process", load_then_process, 0},
-                      {"direct", direct, 0},
-                      {"cp-async-1", thread_copies<1>, 1},
-                      {"cp-async-2", thread_copies<2>, 2},
-                      {"cp-async-3", thread_copies<3>, 3},
-                      {"cp-async-4", thread_copies<4>, 4}});
+  return make(setup, {{"load-then-process", load_then_process, 0}, {"direct", direct, 0},
+                         {"cp-async-1", thread_copies<1>, 1}, {"cp-async-2", thread_copies<2>, 2},
+                         {"cp-async-3", thread_copies<3>, 3}, {"cp-async-4", thread_copies<4>, 4}});
 }
 std::unique_ptr<Trial> make_bulk_copies(const Setup& setup) {
-  return make(setup, {{"load-then-process", load_then_process, 0},
-                      {"cp-async-2", thread_copies<2>, 2},
-                      {"bulk-1", bulk_copies<1>, 1},
-                      {"bulk-2", bulk_copies<2>, 2},
-                      {"bulk-4", bulk_copies<4>, 4},
-                      {"bulk-8", bulk_copies<8>, 8}});
+  return make(setup, {{"load-then-process", load_then_process, 0}, {"cp-async-2", thread_copies<2>, 2},
+                         {"bulk-1", bulk_copies<1>, 1}, {"bulk-2", bulk_copies<2>, 2},
+                         {"bulk-4", bulk_copies<4>, 4}, {"bulk-8", bulk_copies<8>, 8}});
 }
 std::unique_ptr<Trial> make_ratio(const Setup& setup) {
-  return make(setup, {{"load-then-process", load_then_process, 0},
-                      {"cp-async-2", thread_copies<2>, 2},
-                      {"bulk-2", bulk_copies<2>, 2},
-                      {"bulk-4", bulk_copies<4>, 4}});
+  return make(setup, {{"load-then-process", load_then_process, 0}, {"cp-async-2", thread_copies<2>, 2},
+                         {"bulk-2", bulk_copies<2>, 2}, {"bulk-4", bulk_copies<4>, 4}});
 }
 
 std::vector<Size> lengths() {
@@ -186,15 +179,13 @@ const Registered kThreadCopies({
         "4.8 TB/s takes some 22 KB in flight an SM, so with few warps the third and fourth stage still help.",
     .claim = {.text = "Double buffering takes 18 to 7 ms (its listing waits for each copy at once and "
                       "overlaps nothing).",
-              .variant = "cp-async-2",
-              .speedup = 2.6},
+        .variant = "cp-async-2",
+        .speedup = 2.6},
     .min_compute = 90,
     .variants = {{"load-then-process", "loads through registers, barrier, process"},
-                 {"direct", "no shared memory: both numbers from global memory"},
-                 {"cp-async-1", "asynchronous copies, waited for at once"},
-                 {"cp-async-2", "one tile ahead"},
-                 {"cp-async-3", "two tiles ahead"},
-                 {"cp-async-4", "three tiles ahead"}},
+        {"direct", "no shared memory: both numbers from global memory"},
+        {"cp-async-1", "asynchronous copies, waited for at once"}, {"cp-async-2", "one tile ahead"},
+        {"cp-async-3", "two tiles ahead"}, {"cp-async-4", "three tiles ahead"}},
     .sizes = lengths(),
     .tolerance = {.absolute = 1e-5},
     .make = make_thread_copies,
@@ -209,15 +200,13 @@ const Registered kBulkCopies({
                  "loads; what counts is "
                  "bytes in flight: stages times 8 KB times two blocks an SM.",
     .claim = {.text = "Prefetching through the copy engine takes DRAM use from 25 to 90 % and 18 to 7 ms.",
-              .variant = "bulk-2",
-              .speedup = 2.6},
+        .variant = "bulk-2",
+        .speedup = 2.6},
     .min_compute = 90,
     .variants = {{"load-then-process", "loads through registers, barrier, process"},
-                 {"cp-async-2", "asynchronous copies by every thread, one tile ahead"},
-                 {"bulk-1", "bulk copies, waited for at once"},
-                 {"bulk-2", "one tile ahead"},
-                 {"bulk-4", "three tiles ahead"},
-                 {"bulk-8", "seven tiles ahead"}},
+        {"cp-async-2", "asynchronous copies by every thread, one tile ahead"},
+        {"bulk-1", "bulk copies, waited for at once"}, {"bulk-2", "one tile ahead"},
+        {"bulk-4", "three tiles ahead"}, {"bulk-8", "seven tiles ahead"}},
     .sizes = lengths(),
     .tolerance = {.absolute = 1e-5},
     .make = make_bulk_copies,
@@ -233,13 +222,10 @@ const Registered kRatio({
     .claim = {.text = "Overlap hides the load behind the work; no dependence on the ratio is given."},
     .min_compute = 90,
     .variants = {{"load-then-process", "loads through registers, barrier, process"},
-                 {"cp-async-2", "asynchronous copies, one tile ahead"},
-                 {"bulk-2", "bulk copies, one tile ahead"},
-                 {"bulk-4", "bulk copies, three tiles ahead"}},
-    .sizes = {{"work 1", {1 << 25, 1}},
-              {"work 16", {1 << 25, 16}},
-              {"work 64", {1 << 25, 64}},
-              {"work 256", {1 << 25, 256}}},
+        {"cp-async-2", "asynchronous copies, one tile ahead"}, {"bulk-2", "bulk copies, one tile ahead"},
+        {"bulk-4", "bulk copies, three tiles ahead"}},
+    .sizes = {{"work 1", {1 << 25, 1}}, {"work 16", {1 << 25, 16}}, {"work 64", {1 << 25, 64}},
+        {"work 256", {1 << 25, 256}}},
     .tolerance = {.absolute = 1e-4},
     .make = make_ratio,
 });

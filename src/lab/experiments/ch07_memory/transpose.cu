@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // out[x][y] = in[y][x]: one side of a transpose is strided unless shared memory turns the tile.
 #include "lab/experiments/device_trial.cuh"
 
@@ -37,11 +38,11 @@ struct Transposed {
 };
 
 void add(DeviceTrial& trial, const char* name, void (*kernel)(const float*, float*, int), int64_t rows,
-         Slot<float> in, Slot<float> out) {
+    Slot<float> in, Slot<float> out) {
   const int64_t n = trial.dim(0);
   trial.variant(name, [=](const At& at) {
     gpu::launch({.kernel = name, .grid = {n / kTile, n / kTile}, .block = {kTile, rows}, .numbers = {n}},
-                at.stream(), kernel, at[in], at[out], static_cast<int>(n));
+        at.stream(), kernel, at[in], at[out], static_cast<int>(n));
   });
 }
 
@@ -72,14 +73,12 @@ const Registered kTranspose({
                  "Four rows a thread keep more loads in flight.",
     .claim = {.text = "Padding the tile takes 4.8 million bank conflicts to none and 4 ms to 1.3 ms (its "
                       "listing does not transpose inside the tile).",
-              .variant = "padded",
-              .speedup = 3},
+        .variant = "padded",
+        .speedup = 3},
     .variants = {{"direct", "no shared memory: strided stores"},
-                 {"shared", "32 x 32 tile, column reads hit one bank"},
-                 {"padded", "33 columns"},
-                 {"swizzled", "column xor row, no extra memory"},
-                 {"padded-8-rows", "padded, four rows a thread"},
-                 {"swizzled-8-rows", "swizzled, four rows a thread"}},
+        {"shared", "32 x 32 tile, column reads hit one bank"}, {"padded", "33 columns"},
+        {"swizzled", "column xor row, no extra memory"}, {"padded-8-rows", "padded, four rows a thread"},
+        {"swizzled-8-rows", "swizzled, four rows a thread"}},
     .sizes = sizes_of({1024, 4096, 16384}),
     .make = make,
 });

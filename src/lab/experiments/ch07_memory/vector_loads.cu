@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // y = 2 x with 4-, 8- and 16-byte accesses a thread. All are coalesced; wider ones issue fewer instructions
 // and keep more bytes in flight.
 #include "gpu/launch.cuh"
@@ -14,8 +15,8 @@ __device__ float4 doubled(float4 v) { return {2 * v.x, 2 * v.y, 2 * v.z, 2 * v.w
 
 // bytes  8*n    flops  n    bound  memory
 template <class Vector>
-__global__ __launch_bounds__(kThreads) void double_all(const Vector* __restrict__ x, Vector* __restrict__ y,
-                                                       int64_t count) {
+__global__ __launch_bounds__(kThreads) void double_all(
+    const Vector* __restrict__ x, Vector* __restrict__ y, int64_t count) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < count) y[i] = doubled(x[i]);
 }
@@ -24,11 +25,11 @@ template <class Vector>
 void run(const Launch& at, Array<float> x, Array<float> y) {
   const int64_t count = x.count * static_cast<int64_t>(sizeof(float)) / static_cast<int64_t>(sizeof(Vector));
   gpu::launch({.kernel = "double_all",
-               .grid = {(count + kThreads - 1) / kThreads},
-               .block = {kThreads},
-               .numbers = {count}},
-              at.stream(), double_all<Vector>, reinterpret_cast<const Vector*>(at[x]),
-              reinterpret_cast<Vector*>(at[y]), count);
+                  .grid = {(count + kThreads - 1) / kThreads},
+                  .block = {kThreads},
+                  .numbers = {count}},
+      at.stream(), double_all<Vector>, reinterpret_cast<const Vector*>(at[x]),
+      reinterpret_cast<Vector*>(at[y]), count);
 }
 
 std::unique_ptr<Trial> make(const Setup& setup) {
@@ -55,11 +56,10 @@ const Registered kVectorLoads({
         "instructions and keep four times the bytes in flight a thread, which matters where the memory's "
         "latency is not yet hidden.",
     .claim = {.text = "16-byte loads take DRAM use from 25 % to 90 %: 4.2 ms become 1.2 ms.",
-              .variant = "float4",
-              .speedup = 3.5},
-    .variants = {{"float", "4 bytes a thread"},
-                 {"float2", "8 bytes a thread"},
-                 {"float4", "16 bytes a thread, the widest load"}},
+        .variant = "float4",
+        .speedup = 3.5},
+    .variants = {{"float", "4 bytes a thread"}, {"float2", "8 bytes a thread"},
+        {"float4", "16 bytes a thread, the widest load"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 28}),
     .quick = sizes_of({1 << 24}),
     .make = make,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sums and scans inside a warp: through shared memory, by shuffles, by one instruction. Whole numbers, so
 // that every order of additions gives the same bits.
 #include "lab/experiments/device_trial.cuh"
@@ -146,22 +147,21 @@ std::unique_ptr<Trial> make(const Setup& setup, std::vector<std::pair<const char
   for (const auto& [name, kernel] : kernels)
     trial->variant(name, [=, name = name, kernel = kernel](const At& at) {
       gpu::launch({.kernel = name, .grid = {n / kThreads}, .block = {kThreads}, .numbers = {n}}, at.stream(),
-                  kernel, at[x], at[y]);
+          kernel, at[x], at[y]);
     });
   return trial;
 }
 
 std::unique_ptr<Trial> make_sum(const Setup& setup) {
-  return make<false>(setup, {{"shared-syncthreads", sum_warps<SharedBlockBarrier>},
-                             {"shared-syncwarp", sum_warps<SharedWarpBarrier>},
-                             {"shuffle-down", sum_warps<ShuffleDown>},
-                             {"shuffle-xor", sum_warps<ShuffleXor>},
-                             {"reduce", sum_warps<ReduceInstruction>}});
+  return make<false>(
+      setup, {{"shared-syncthreads", sum_warps<SharedBlockBarrier>},
+                 {"shared-syncwarp", sum_warps<SharedWarpBarrier>}, {"shuffle-down", sum_warps<ShuffleDown>},
+                 {"shuffle-xor", sum_warps<ShuffleXor>}, {"reduce", sum_warps<ReduceInstruction>}});
 }
 std::unique_ptr<Trial> make_scan(const Setup& setup) {
-  return make<true>(setup, {{"shared-steps", scan_warps<SharedScan>},
-                            {"shared-serial", scan_warps<SerialScan>},
-                            {"shuffle-up", scan_warps<ShuffleScan>}});
+  return make<true>(
+      setup, {{"shared-steps", scan_warps<SharedScan>}, {"shared-serial", scan_warps<SerialScan>},
+                 {"shuffle-up", scan_warps<ShuffleScan>}});
 }
 
 const Registered kWarpSum({
@@ -173,14 +173,14 @@ const Registered kWarpSum({
                  "five steps without barriers; the integer reduction does it in one instruction.",
     .claim = {.text = "Shuffles need neither shared memory nor barriers and typically bring 1.1 to 1.3 times "
                       "at the warp level.",
-              .variant = "shuffle-down",
-              .speedup = 1.2},
+        .variant = "shuffle-down",
+        .speedup = 1.2},
     .rotation = Rotation::kHot,
     .variants = {{"shared-syncthreads", "shared memory, block barriers"},
-                 {"shared-syncwarp", "shared memory, warp barriers"},
-                 {"shuffle-down", "five shuffles down, one to spread the total"},
-                 {"shuffle-xor", "butterfly: every lane ends with the total"},
-                 {"reduce", "one integer reduction instruction"}},
+        {"shared-syncwarp", "shared memory, warp barriers"},
+        {"shuffle-down", "five shuffles down, one to spread the total"},
+        {"shuffle-xor", "butterfly: every lane ends with the total"},
+        {"reduce", "one integer reduction instruction"}},
     .sizes = sizes_of({1 << 18, 1 << 22}),
     .make = make_sum,
 });
@@ -195,8 +195,7 @@ const Registered kWarpScan({
     .claim = {.text = "Intra-warp exchange belongs in registers; no figure is given for a scan."},
     .rotation = Rotation::kHot,
     .variants = {{"shared-steps", "doubling steps in shared memory"},
-                 {"shared-serial", "every lane reads all lower values"},
-                 {"shuffle-up", "doubling steps by shuffles"}},
+        {"shared-serial", "every lane reads all lower values"}, {"shuffle-up", "doubling steps by shuffles"}},
     .sizes = sizes_of({1 << 18, 1 << 22}),
     .make = make_scan,
 });

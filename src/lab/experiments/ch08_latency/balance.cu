@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Work that does not come out even: a last wave of few blocks, lanes whose loops differ in length.
 #include "lab/experiments/device_trial.cuh"
 
@@ -31,7 +32,7 @@ struct Worked {
 };
 
 std::unique_ptr<Trial> make_tail(const Setup& setup) {
-  constexpr int64_t kOfSm = 2048;  // threads an SM holds
+  constexpr int64_t kOfSm = 2048;  // threads per SM holds
   const int64_t sms = setup.stream->device().num_sms;
   const int64_t n = setup.dim(0) * sms * kOfSm + setup.dim(1) * 1024;  // whole waves and some blocks of 1024
   auto trial = std::make_unique<DeviceTrial>(setup);
@@ -43,7 +44,7 @@ std::unique_ptr<Trial> make_tail(const Setup& setup) {
                        int64_t threads) {
     trial->variant(name, [=](const At& at) {
       gpu::launch({.kernel = name, .grid = {blocks}, .block = {threads}, .numbers = {n}}, at.stream(), kernel,
-                  at[x], at[y], static_cast<int>(n));
+          at[x], at[y], static_cast<int>(n));
     });
   };
   add("1024-threads", element_each, blocks_of(n, 1024), 1024);
@@ -120,14 +121,14 @@ std::unique_ptr<Trial> make_loops(const Setup& setup) {
   const auto y = trial->output<uint32_t>(n);
   trial->expect<Terms>(y, [=](const At& at) { return Terms{at[at.variant() == 1 ? sorted : random]}; });
   trial->set_cost({.bytes = 8.0 * n,
-                   .roof = Roof::kNone,
-                   .items = 0.5 * (kMostTrips + 1) * static_cast<double>(n),
-                   .item = "term"});
+      .roof = Roof::kNone,
+      .items = 0.5 * (kMostTrips + 1) * static_cast<double>(n),
+      .item = "term"});
   const auto add = [&](const char* name, void (*kernel)(const uint32_t*, uint32_t*, int),
                        Slot<uint32_t> trips) {
     trial->variant(name, [=](const At& at) {
       gpu::launch({.kernel = name, .grid = {blocks_of(n, kThreads)}, .block = {kThreads}, .numbers = {n}},
-                  at.stream(), kernel, at[trips], at[y], static_cast<int>(n));
+          at.stream(), kernel, at[trips], at[y], static_cast<int>(n));
     });
   };
   add("random", lane_each, random);
@@ -147,10 +148,8 @@ const Registered kTail({
         "blocks make the remainder smaller; stepping threads hand it to a few that then do two elements.",
     .claim = {.text = "Far fewer active than possible warps points to a tail or imbalance; at least as many "
                       "blocks as SMs, usually many more; no figure is given."},
-    .variants = {{"1024-threads", "two blocks an SM"},
-                 {"256-threads", "eight blocks an SM"},
-                 {"64-threads", "32 blocks an SM"},
-                 {"stepping", "as many blocks as fit, each steps"}},
+    .variants = {{"1024-threads", "two blocks an SM"}, {"256-threads", "eight blocks an SM"},
+        {"64-threads", "32 blocks an SM"}, {"stepping", "as many blocks as fit, each steps"}},
     .sizes = {{"1 wave", {1, 0}}, {"1 wave, 1 block", {1, 1}}, {"4 waves, 1 block", {4, 1}}},
     .tolerance = {.absolute = 5e-4},
     .make = make_tail,
@@ -167,12 +166,12 @@ const Registered kLoops({
                  "32 lanes rounds it up to 32 and adds a reduction.",
     .claim = {.text =
                   "Restructuring data so that each warp is homogeneous gives up to about twice the speed.",
-              .variant = "sorted",
-              .speedup = 2},
+        .variant = "sorted",
+        .speedup = 2},
     .rotation = Rotation::kHot,
     .variants = {{"random", "a lane an element, lengths as they come"},
-                 {"sorted", "a lane an element, lengths sorted"},
-                 {"warp-each", "a warp an element, lanes share the loop"}},
+        {"sorted", "a lane an element, lengths sorted"},
+        {"warp-each", "a warp an element, lanes share the loop"}},
     .sizes = sizes_of({1 << 18, 1 << 22}),
     .make = make_loops,
 });

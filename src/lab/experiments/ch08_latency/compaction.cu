@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The numbers that pass a test, packed together: who asks for the next free place?
 #include "lab/experiments/device_trial.cuh"
 
@@ -117,7 +118,7 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   const auto count = trial->output<uint32_t>(1);
   trial->after_fill([=](const At& at) {
     gpu::launch({.kernel = "count_pieces", .grid = {blocks_of(pieces.count, 64)}, .block = {64}}, at.stream(),
-                count_pieces, at[x], limit, at[pieces], n);
+        count_pieces, at[x], limit, at[pieces], n);
   });
   trial->expect<CountOf>(count, [=](const At& at) { return CountOf{at[pieces], pieces.count}; });
   trial->expect<Placed>(place, [=](const At& at) {
@@ -129,8 +130,8 @@ std::unique_ptr<Trial> make(const Setup& setup) {
     trial->variant(name, [=](const At& at) {
       gpu::fill_bytes(at[count], 0, sizeof(uint32_t), at.stream());
       gpu::launch({.kernel = name, .grid = {blocks_of(n, kThreads)}, .block = {kThreads}, .numbers = {n}},
-                  at.stream(), kernel,
-                  CompactArgs{at[x], limit, at[packed], at[place], at[count], static_cast<int>(n)});
+          at.stream(), kernel,
+          CompactArgs{at[x], limit, at[packed], at[place], at[count], static_cast<int>(n)});
     });
   };
   add("each-asks", each_asks<false>);
@@ -149,15 +150,13 @@ const Registered kCompaction({
                  "once, and a block once with two barriers more.",
     .claim = {.text = "Ballots find the lanes that need special work and hand it to few; typical gains of "
                       "warp-level work are 1.1 to 1.3 times.",
-              .variant = "warp-asks",
-              .speedup = 1.2},
+        .variant = "warp-asks",
+        .speedup = 1.2},
     .variants = {{"each-asks", "an atomic addition a number"},
-                 {"each-merged", "the same, merged a warp at a time by the compiler"},
-                 {"warp-asks", "a vote and an atomic addition a warp"},
-                 {"block-asks", "an atomic addition a block"}},
-    .sizes = {{"1M, 50 % kept", {1 << 20, 50}},
-              {"64M, 10 % kept", {1 << 26, 10}},
-              {"64M, 90 % kept", {1 << 26, 90}}},
+        {"each-merged", "the same, merged a warp at a time by the compiler"},
+        {"warp-asks", "a vote and an atomic addition a warp"}, {"block-asks", "an atomic addition a block"}},
+    .sizes = {{"1M, 50 % kept", {1 << 20, 50}}, {"64M, 10 % kept", {1 << 26, 10}},
+        {"64M, 90 % kept", {1 << 26, 90}}},
     .make = make,
 });
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Lanes of a warp that want different code.
 #include "lab/experiments/device_trial.cuh"
 
@@ -106,7 +107,7 @@ void add(DeviceTrial& trial, const char* name, Kernel kernel, Slot<float> x, Slo
   const int64_t n = y.count;
   trial.variant(name, [=](const At& at) {
     gpu::launch({.kernel = name, .grid = {blocks_of(n, kThreads)}, .block = {kThreads}, .numbers = {n, work}},
-                at.stream(), kernel, at[x], at[y], static_cast<int>(n), work);
+        at.stream(), kernel, at[x], at[y], static_cast<int>(n), work);
   });
 }
 
@@ -154,16 +155,14 @@ const Registered kBodies({
                  "split warp of eight. Short bodies hide behind memory and nothing matters.",
     .claim = {.text = "Replacing the branch by a select takes 30 to 15 ms (its branch is so short that the "
                       "compiler predicates it anyway).",
-              .variant = "select",
-              .speedup = 2},
+        .variant = "select",
+        .speedup = 2},
     .variants = {{"branch", "if and else, lanes split at random"},
-                 {"select", "both sides for all lanes, answer selected"},
-                 {"merge", "one body with selected constants"},
-                 {"sort-block", "numbers grouped by branch in shared memory"}},
-    .sizes = {{"work 1", {1 << 26, 1}},
-              {"work 16", {1 << 26, 16}},
-              {"work 64", {1 << 24, 64}},
-              {"work 256", {1 << 24, 256}}},
+        {"select", "both sides for all lanes, answer selected"},
+        {"merge", "one body with selected constants"},
+        {"sort-block", "numbers grouped by branch in shared memory"}},
+    .sizes = {{"work 1", {1 << 26, 1}}, {"work 16", {1 << 26, 16}}, {"work 64", {1 << 24, 64}},
+        {"work 256", {1 << 24, 256}}},
     .tolerance = {.absolute = 1e-4},
     .make = make_bodies,
 });
@@ -178,12 +177,11 @@ const Registered kFraction({
         "the warps, so even 3 % taken splits most of them; clustered or sorted data splits almost none.",
     .claim =
         {.text =
-             "Partitioning the data so that each warp is homogeneous gives up to twice the speed at 50/50.",
-         .variant = "clustered",
-         .speedup = 2},
-    .variants = {{"random", "taken by random lanes"},
-                 {"clustered", "taken by runs of 1024 numbers"},
-                 {"sort-block", "random, grouped by branch in shared memory"}},
+                "Partitioning the data so that each warp is homogeneous gives up to twice the speed at 50/50.",
+            .variant = "clustered",
+            .speedup = 2},
+    .variants = {{"random", "taken by random lanes"}, {"clustered", "taken by runs of 1024 numbers"},
+        {"sort-block", "random, grouped by branch in shared memory"}},
     .sizes = {{"1 % taken", {1}}, {"10 % taken", {10}}, {"50 % taken", {50}}},
     .tolerance = {.absolute = 1e-4},
     .make = make_fraction,
@@ -263,13 +261,11 @@ const Registered kWays({
                  "warp take the same way each warp runs one, whatever the others do.",
     .claim = {.text = "Cost follows the number of distinct paths inside a warp; branching on the warp's "
                       "index keeps warps whole; no figure is given.",
-              .variant = "8-ways-by-warp",
-              .speedup = 8},
-    .variants = {{"8-ways-by-lane", "lane mod 8 decides"},
-                 {"4-ways-by-lane", "lane mod 4 decides"},
-                 {"2-ways-by-lane", "odd and even lanes"},
-                 {"8-ways-by-warp", "warp mod 8 decides"},
-                 {"1-way", "all alike"}},
+        .variant = "8-ways-by-warp",
+        .speedup = 8},
+    .variants = {{"8-ways-by-lane", "lane mod 8 decides"}, {"4-ways-by-lane", "lane mod 4 decides"},
+        {"2-ways-by-lane", "odd and even lanes"}, {"8-ways-by-warp", "warp mod 8 decides"},
+        {"1-way", "all alike"}},
     .sizes = sizes_of({1 << 20, 1 << 24}),
     .tolerance = {.absolute = 1e-4},
     .make = make_ways,

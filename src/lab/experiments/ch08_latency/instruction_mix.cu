@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What shares an issue slot with what: integers beside floats, doubles by accident, divisions in index
 // arithmetic.
 #include "lab/experiments/device_trial.cuh"
@@ -6,7 +7,7 @@ namespace cheetah::lab {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPairs = 2048;  // of operations a thread
+constexpr int kPairs = 2048;  // of operations per thread
 constexpr int kChains = 4;
 
 enum class Mix { kFloats, kIntegers, kBoth };
@@ -88,7 +89,7 @@ std::unique_ptr<Trial> make_mix(const Setup& setup) {
   for (const auto& [name, kernel] : kernels)
     trial->variant(name, [=, name = name, kernel = kernel](const At& at) {
       gpu::launch({.kernel = name, .grid = {n / kThreads}, .block = {kThreads}}, at.stream(), kernel, at[x],
-                  at[y], at[z]);
+          at[y], at[z]);
     });
   return trial;
 }
@@ -126,7 +127,7 @@ std::unique_ptr<Trial> make_literals(const Setup& setup) {
   const auto add = [&](const char* name, void (*kernel)(const float*, float*, int)) {
     trial->variant(name, [=](const At& at) {
       gpu::launch({.kernel = name, .grid = {blocks_of(n, kThreads)}, .block = {kThreads}, .numbers = {n}},
-                  at.stream(), kernel, at[x], at[y], static_cast<int>(n));
+          at.stream(), kernel, at[x], at[y], static_cast<int>(n));
     });
   };
   add("double-literals", literals<double>);
@@ -196,7 +197,7 @@ void add_division(DeviceTrial& trial, const char* name, Division by, Slot<uint32
   const int64_t n = y.count;
   trial.variant(name, [=](const At& at) {
     gpu::launch({.kernel = name, .grid = {blocks_of(n, kThreads)}, .block = {kThreads}, .numbers = {n}},
-                at.stream(), divide<Division>, at[x], at[y], static_cast<int>(n), by);
+        at.stream(), divide<Division>, at[x], at[y], static_cast<int>(n), by);
   });
 }
 
@@ -227,12 +228,11 @@ const Registered kMix({
                  "of that if two could be issued at once.",
     .claim = {.text = "A scheduler issues two instructions a cycle from one warp, and instructions per cycle "
                       "go from 1.0 to 1.8.",
-              .variant = "both",
-              .speedup = 1.8},
+        .variant = "both",
+        .speedup = 1.8},
     .rotation = Rotation::kHot,
-    .variants = {{"floats", "two float multiply-adds"},
-                 {"integers", "two integer multiply-adds"},
-                 {"both", "one of each"}},
+    .variants = {{"floats", "two float multiply-adds"}, {"integers", "two integer multiply-adds"},
+        {"both", "one of each"}},
     .sizes = {{"16 warps an SM", {16}}, {"64 warps an SM", {64}}},
     .make = make_mix,
 });
@@ -262,10 +262,8 @@ const Registered kDivision({
                  "power of two a "
                  "shift and a mask.",
     .claim = {.text = "Issue slots spent on address arithmetic are lost to the work; no figure is given."},
-    .variants = {{"run-time", "an operand the compiler does not know"},
-                 {"known", "a constant"},
-                 {"multiplied", "the host prepared a multiplier"},
-                 {"power-of-two", "128 instead of 96"}},
+    .variants = {{"run-time", "an operand the compiler does not know"}, {"known", "a constant"},
+        {"multiplied", "the host prepared a multiplier"}, {"power-of-two", "128 instead of 96"}},
     .sizes = sizes_of({1 << 20, 1 << 24}),
     .make = make_divisions,
 });

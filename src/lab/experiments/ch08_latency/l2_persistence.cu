@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A hot table beside a long stream: who keeps the table in L2?
 #include "lab/experiments/device_trial.cuh"
 
@@ -11,8 +12,8 @@ enum class Reading { kPlain, kStreaming };
 
 // Each quad of the stream names a word of the table.
 template <Reading kReading>
-__global__ __launch_bounds__(kThreads) void look_up(const uint4* stream, const uint32_t* table, uint32_t* y,
-                                                    uint32_t mask) {
+__global__ __launch_bounds__(kThreads) void look_up(
+    const uint4* stream, const uint32_t* table, uint32_t* y, uint32_t mask) {
   const int64_t threads = static_cast<int64_t>(gridDim.x) * kThreads;
   const int64_t t = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   uint32_t sum = 0;
@@ -62,7 +63,7 @@ class SetAside {
 
 // A launch whose accesses to the table persist. Written out: the launch helper knows no such attribute.
 void launch_persisting(const At& at, const cudaLaunchConfig_t& base, const cudaAccessPolicyWindow& window,
-                       const uint4* stream, const uint32_t* table, uint32_t* y, uint32_t mask) {
+    const uint4* stream, const uint32_t* table, uint32_t* y, uint32_t mask) {
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeAccessPolicyWindow;
   attribute.val.accessPolicyWindow = window;
@@ -95,15 +96,15 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   const auto y = trial->output<uint32_t>(threads);
   trial->expect<LookedUp>(y, [=](const At& at) { return LookedUp{at[stream], at[table], threads, mask}; });
   trial->set_cost({.bytes = 16.0 * kEach * threads + 4.0 * threads,
-                   .roof = Roof::kDramRead,
-                   .items = 1.0 * kEach * threads,
-                   .item = "lookup"});
+      .roof = Roof::kDramRead,
+      .items = 1.0 * kEach * threads,
+      .item = "lookup"});
   const int64_t blocks = threads / kThreads;
   const auto add = [&](const char* name, void (*kernel)(const uint4*, const uint32_t*, uint32_t*, uint32_t)) {
     trial->timed_variant(name, [=](const At& at) {
       return timed(at, [&] {
         gpu::launch({.kernel = name, .grid = {blocks}, .block = {kThreads}}, at.stream(), kernel,
-                    reinterpret_cast<const uint4*>(at[stream]), at[table], at[y], mask);
+            reinterpret_cast<const uint4*>(at[stream]), at[table], at[y], mask);
       });
     });
   };
@@ -122,8 +123,8 @@ std::unique_ptr<Trial> make(const Setup& setup) {
     window.hitProp = cudaAccessPropertyPersisting;
     window.missProp = cudaAccessPropertyStreaming;
     return timed(at, [&] {
-      launch_persisting(at, config, window, reinterpret_cast<const uint4*>(at[stream]), at[table], at[y],
-                        mask);
+      launch_persisting(
+          at, config, window, reinterpret_cast<const uint4*>(at[stream]), at[table], at[y], mask);
     });
   });
   return trial;
@@ -138,15 +139,14 @@ const Registered kPersistence({
         "The stream passes through L2 once and pushes the table out; marking the stream's loads as streaming "
         "evicts them "
         "first, and a persisting window keeps the table's lines until reset. A small table stays by itself.",
-    .claim = {.text = "A persisting window keeps the hot set resident; no figure is given."},
+    .claim = {.text = "A persisting window keeps the hot set resident; no figure is given.",
+        .variant = "persisting-table"},
     .timing = Timing::kEvents,
     .rotation = Rotation::kHot,
-    .variants = {{"plain", "the cache decides"},
-                 {"streaming-loads", "the stream is marked evict-first"},
-                 {"persisting-table", "a persisting window over the table"}},
-    .sizes = {{"4 MB table", {1 << 21, 1 << 20}},
-              {"16 MB table", {1 << 21, 1 << 22}},
-              {"32 MB table", {1 << 21, 1 << 23}}},
+    .variants = {{"plain", "the cache decides"}, {"streaming-loads", "the stream is marked evict-first"},
+        {"persisting-table", "a persisting window over the table"}},
+    .sizes = {{"4 MB table", {1 << 21, 1 << 20}}, {"16 MB table", {1 << 21, 1 << 22}},
+        {"32 MB table", {1 << 21, 1 << 23}}},
     .make = make,
 });
 

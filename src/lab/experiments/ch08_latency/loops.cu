@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Loops: unrolled for independent work, unrolled too far, and written in another order.
 #include "lab/experiments/device_trial.cuh"
 
@@ -8,8 +9,8 @@ constexpr int kThreads = 256;
 
 // Thread t adds up x[k][t] * w[k][t] over k. kUnroll: of the loop; kSums: accumulators that take turns.
 template <int kUnroll, int kSums>
-__global__ __launch_bounds__(kThreads) void dot(const float* __restrict__ x, const float* __restrict__ w,
-                                                float* y, int n, int depth) {
+__global__ __launch_bounds__(kThreads) void dot(
+    const float* __restrict__ x, const float* __restrict__ w, float* y, int n, int depth) {
   const int t = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
   float sums[kSums] = {};
 #pragma unroll kUnroll
@@ -37,7 +38,7 @@ struct Dot {
 };
 
 std::unique_ptr<Trial> make_dot(const Setup& setup) {
-  const int64_t n = setup.stream->device().num_sms * setup.dim(0) * 32;  // warps an SM
+  const int64_t n = setup.stream->device().num_sms * setup.dim(0) * 32;  // warps per SM
   const auto depth = static_cast<int>(setup.dim(1));
   auto trial = std::make_unique<DeviceTrial>(setup);
   const auto x = trial->input<float>(n * depth), w = trial->input<float>(n * depth);
@@ -45,15 +46,12 @@ std::unique_ptr<Trial> make_dot(const Setup& setup) {
   trial->expect<Dot>(y, [=](const At& at) { return Dot{at[x], at[w], n, depth}; });
   trial->set_cost({.flops = 2.0 * depth * n, .bytes = 8.0 * depth * n + 4.0 * n, .roof = Roof::kDramRead});
   using Kernel = void (*)(const float*, const float*, float*, int, int);
-  const std::pair<const char*, Kernel> kernels[] = {{"rolled", dot<1, 1>},
-                                                    {"unrolled-4", dot<4, 1>},
-                                                    {"4-sums", dot<1, 4>},
-                                                    {"unrolled-16", dot<16, 1>},
-                                                    {"16-sums", dot<1, 16>}};
+  const std::pair<const char*, Kernel> kernels[] = {{"rolled", dot<1, 1>}, {"unrolled-4", dot<4, 1>},
+      {"4-sums", dot<1, 4>}, {"unrolled-16", dot<16, 1>}, {"16-sums", dot<1, 16>}};
   for (const auto& [name, kernel] : kernels)
     trial->variant(name, [=, name = name, kernel = kernel](const At& at) {
       gpu::launch({.kernel = name, .grid = {n / kThreads}, .block = {kThreads}, .numbers = {n, depth}},
-                  at.stream(), kernel, at[x], at[w], at[y], static_cast<int>(n), depth);
+          at.stream(), kernel, at[x], at[w], at[y], static_cast<int>(n), depth);
     });
   return trial;
 }
@@ -96,13 +94,13 @@ std::unique_ptr<Trial> make_code(const Setup& setup) {
   trial->expect<WrittenOut>(y, [=](const At& at) { return WrittenOut{at[x]}; });
   trial->set_cost({.flops = 2.0 * kTotal * n, .bytes = 8.0 * n, .roof = Roof::kFp32});
   using Kernel = void (*)(const float*, float*);
-  const std::pair<const char*, Kernel> kernels[] = {{"64", written_out<64>},     {"8", written_out<8>},
-                                                    {"1024", written_out<1024>}, {"2048", written_out<2048>},
-                                                    {"4096", written_out<4096>}, {"8192", written_out<8192>}};
+  const std::pair<const char*, Kernel> kernels[] = {{"64", written_out<64>}, {"8", written_out<8>},
+      {"1024", written_out<1024>}, {"2048", written_out<2048>}, {"4096", written_out<4096>},
+      {"8192", written_out<8192>}};
   for (const auto& [name, kernel] : kernels)
     trial->variant(name, [=, name = name, kernel = kernel](const At& at) {
-      gpu::launch({.kernel = name, .grid = {n / kThreads}, .block = {kThreads}}, at.stream(), kernel, at[x],
-                  at[y]);
+      gpu::launch(
+          {.kernel = name, .grid = {n / kThreads}, .block = {kThreads}}, at.stream(), kernel, at[x], at[y]);
     });
   return trial;
 }
@@ -125,8 +123,8 @@ __global__ __launch_bounds__(kThreads) void side_by_side(const float* x, const f
   }
   z[i] = a + b;
 }
-__global__ __launch_bounds__(kThreads) void one_after_the_other(const float* x, const float* y, float* z,
-                                                                int n) {
+__global__ __launch_bounds__(kThreads) void one_after_the_other(
+    const float* x, const float* y, float* z, int n) {
   const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
   if (i >= n) return;
   float a = x[i];
@@ -167,7 +165,7 @@ std::unique_ptr<Trial> make_order(const Setup& setup) {
   const auto add = [&](const char* name, void (*kernel)(const float*, const float*, float*, int)) {
     trial->variant(name, [=](const At& at) {
       gpu::launch({.kernel = name, .grid = {blocks_of(n, kThreads)}, .block = {kThreads}, .numbers = {n}},
-                  at.stream(), kernel, at[x], at[y], at[z], static_cast<int>(n));
+          at.stream(), kernel, at[x], at[y], at[z], static_cast<int>(n));
     });
   };
   add("one-after-the-other", one_after_the_other);
@@ -185,11 +183,9 @@ const Registered kDot({
                  "hide behind memory.",
     .claim = {.text = "Unrolling by two with independent products raises instructions per cycle (the listing "
                       "still adds to one sum); no figure is given."},
-    .variants = {{"rolled", "one product an iteration"},
-                 {"unrolled-4", "four products, one sum"},
-                 {"4-sums", "four products, four sums"},
-                 {"unrolled-16", "sixteen products, one sum"},
-                 {"16-sums", "sixteen products, sixteen sums"}},
+    .variants = {{"rolled", "one product an iteration"}, {"unrolled-4", "four products, one sum"},
+        {"4-sums", "four products, four sums"}, {"unrolled-16", "sixteen products, one sum"},
+        {"16-sums", "sixteen products, sixteen sums"}},
     .sizes = {{"8 warps an SM", {8, 1024}}, {"16 warps an SM", {16, 512}}, {"64 warps an SM", {64, 128}}},
     .tolerance = {.absolute = 1e-3},
     .make = make_dot,
@@ -205,12 +201,8 @@ const Registered kCode({
     .claim = {.text =
                   "Huge unrolled bodies stall on instruction fetch; shrink the kernel; no figure is given."},
     .rotation = Rotation::kHot,
-    .variants = {{"64", "1 KB of code"},
-                 {"8", "128 bytes"},
-                 {"1024", "16 KB"},
-                 {"2048", "32 KB"},
-                 {"4096", "64 KB"},
-                 {"8192", "128 KB"}},
+    .variants = {{"64", "1 KB of code"}, {"8", "128 bytes"}, {"1024", "16 KB"}, {"2048", "32 KB"},
+        {"4096", "64 KB"}, {"8192", "128 KB"}},
     .sizes = {{"8 warps an SM", {8}}, {"32 warps an SM", {32}}},
     .tolerance = {.absolute = 5e-3},
     .make = make_code,
@@ -225,7 +217,7 @@ const Registered kOrder({
     .claim = {.text = "Independent operations should stand side by side, so that both can be issued before "
                       "either result is needed; no figure is given."},
     .variants = {{"one-after-the-other", "uses of the first square before the second one"},
-                 {"side-by-side", "both squares first"}},
+        {"side-by-side", "both squares first"}},
     .sizes = sizes_of({1 << 20, 1 << 24}),
     .tolerance = {.absolute = 1e-4},
     .make = make_order,

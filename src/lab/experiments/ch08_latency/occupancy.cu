@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How many warps it takes to hide latency, and what instruction-level parallelism does instead.
 #include "lab/experiments/device_trial.cuh"
 
@@ -12,9 +13,9 @@ struct Doubled {
   __device__ double operator()(int64_t i) const { return 2.0 * x[i]; }
 };
 
-// One element a thread. Shared memory it never touches limits the blocks an SM can hold.
-__global__ __launch_bounds__(kThreads) void double_each(const float* __restrict__ x, float* __restrict__ y,
-                                                        int64_t n) {
+// One element per thread. Shared memory it never touches limits the blocks an SM can hold.
+__global__ __launch_bounds__(kThreads) void double_each(
+    const float* __restrict__ x, float* __restrict__ y, int64_t n) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < n) y[i] = 2 * x[i];
 }
@@ -26,8 +27,8 @@ std::unique_ptr<Trial> make_occupancy(const Setup& setup) {
   const auto y = trial->output<float>(n);
   trial->expect<Doubled>(y, [=](const At& at) { return Doubled{at[x]}; });
   trial->set_cost({.flops = 1.0 * n, .bytes = 8.0 * n});
-  gpu::check(cudaFuncSetAttribute(double_each, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                  cudaSharedmemCarveoutMaxShared));
+  gpu::check(cudaFuncSetAttribute(
+      double_each, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
   const std::pair<const char*, int64_t> residents[] = {
       {"8-warps", 1}, {"16-warps", 2}, {"32-warps", 4}, {"48-warps", 6}, {"64-warps", 8}};
   for (const auto& [name, blocks] : residents) {
@@ -35,20 +36,20 @@ std::unique_ptr<Trial> make_occupancy(const Setup& setup) {
     const int64_t shared = blocks == 8 ? 0 : kSharedOfSm / blocks / 1024 * 1024 - kReserved;
     trial->variant(name, [=](const At& at) {
       gpu::launch({.kernel = "double_each",
-                   .grid = {blocks_of(n, kThreads)},
-                   .block = {kThreads},
-                   .shared_bytes = shared,
-                   .numbers = {n}},
-                  at.stream(), double_each, at[x], at[y], n);
+                      .grid = {blocks_of(n, kThreads)},
+                      .block = {kThreads},
+                      .shared_bytes = shared,
+                      .numbers = {n}},
+          at.stream(), double_each, at[x], at[y], n);
     });
   }
   return trial;
 }
 
-// kAhead elements a thread, all loaded before the first is stored; few warps an SM.
+// kAhead elements per thread, all loaded before the first is stored; few warps per SM.
 template <int kAhead>
-__global__ __launch_bounds__(kThreads) void double_ahead(const float* __restrict__ x, float* __restrict__ y,
-                                                         int64_t n) {
+__global__ __launch_bounds__(kThreads) void double_ahead(
+    const float* __restrict__ x, float* __restrict__ y, int64_t n) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
 #pragma unroll 1  // or the compiler would load further ahead than asked
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < n; i += kAhead * step) {
@@ -70,14 +71,12 @@ std::unique_ptr<Trial> make_loads(const Setup& setup) {
   trial->set_cost({.flops = 1.0 * n, .bytes = 8.0 * n});
   const int64_t blocks = setup.stream->device().num_sms * warps / (kThreads / 32);
   using Kernel = void (*)(const float*, float*, int64_t);
-  const std::pair<const char*, Kernel> kernels[] = {{"1-load", double_ahead<1>},
-                                                    {"2-loads", double_ahead<2>},
-                                                    {"4-loads", double_ahead<4>},
-                                                    {"8-loads", double_ahead<8>}};
+  const std::pair<const char*, Kernel> kernels[] = {{"1-load", double_ahead<1>}, {"2-loads", double_ahead<2>},
+      {"4-loads", double_ahead<4>}, {"8-loads", double_ahead<8>}};
   for (const auto& [name, kernel] : kernels)
     trial->variant(name, [=, name = name, kernel = kernel](const At& at) {
       gpu::launch({.kernel = name, .grid = {blocks}, .block = {kThreads}, .numbers = {n, warps}}, at.stream(),
-                  kernel, at[x], at[y], n);
+          kernel, at[x], at[y], n);
     });
   return trial;
 }
@@ -117,7 +116,7 @@ struct ChainSum {
 };
 
 std::unique_ptr<Trial> make_chains(const Setup& setup) {
-  const int64_t warps = setup.dim(0), sms = setup.stream->device().num_sms;  // warps an SM
+  const int64_t warps = setup.dim(0), sms = setup.stream->device().num_sms;  // warps per SM
   const int64_t threads = std::min<int64_t>(warps * 32, 1024), blocks = sms * warps * 32 / threads,
                 n = blocks * threads;
   auto trial = std::make_unique<DeviceTrial>(setup);
@@ -132,7 +131,7 @@ std::unique_ptr<Trial> make_chains(const Setup& setup) {
   for (const auto& [name, kernel] : kernels)
     trial->variant(name, [=, name = name, kernel = kernel](const At& at) {
       gpu::launch({.kernel = name, .grid = {blocks}, .block = {threads}, .numbers = {warps}}, at.stream(),
-                  kernel, at[x], at[y]);
+          kernel, at[x], at[y]);
     });
   return trial;
 }
@@ -145,13 +144,10 @@ const Registered kOccupancy({
                  "the way out, so the "
                  "knee should lie near all 64 warps for 4-byte loads and earlier for wider ones.",
     .claim = {.text = "10 to 50 % occupancy gains much, 50 to 100 % little; the knee is at 50 to 75 %.",
-              .variant = "32-warps",
-              .speedup = 4},
-    .variants = {{"8-warps", "12.5 % of the SM's warps"},
-                 {"16-warps", "25 %"},
-                 {"32-warps", "50 %"},
-                 {"48-warps", "75 %"},
-                 {"64-warps", "all"}},
+        .variant = "32-warps",
+        .speedup = 4},
+    .variants = {{"8-warps", "12.5 % of the SM's warps"}, {"16-warps", "25 %"}, {"32-warps", "50 %"},
+        {"48-warps", "75 %"}, {"64-warps", "all"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 27}),
     .make = make_occupancy,
 });
@@ -165,15 +161,12 @@ const Registered kLoads({
                  "warps with one.",
     .claim = {.text = "Low occupancy with instruction-level parallelism can win; saturating takes 1536, "
                       "1024, 768 and 512 threads at 1, 2, 3 and 4 independent operations.",
-              .variant = "4-loads",
-              .speedup = 3},
-    .variants = {{"1-load", "load, store, again"},
-                 {"2-loads", "two loads before the first store"},
-                 {"4-loads", "four"},
-                 {"8-loads", "eight"}},
-    .sizes = {{"8 warps an SM", {1 << 26, 8}},
-              {"16 warps an SM", {1 << 26, 16}},
-              {"64 warps an SM", {1 << 26, 64}}},
+        .variant = "4-loads",
+        .speedup = 3},
+    .variants = {{"1-load", "load, store, again"}, {"2-loads", "two loads before the first store"},
+        {"4-loads", "four"}, {"8-loads", "eight"}},
+    .sizes = {{"8 warps an SM", {1 << 26, 8}}, {"16 warps an SM", {1 << 26, 16}},
+        {"64 warps an SM", {1 << 26, 64}}},
     .make = make_loads,
 });
 
@@ -187,18 +180,13 @@ const Registered kChains({
                  "or one warp with four, fill the pipe. More of either adds nothing.",
     .claim = {.text = "Saturation takes 48 warps at one chain, 32 at two, 16 at four; 2 to 4 chains are the "
                       "sweet spot.",
-              .variant = "4-chains",
-              .speedup = 3},
+        .variant = "4-chains",
+        .speedup = 3},
     .rotation = Rotation::kHot,
-    .variants = {{"1-chain", "every multiply-add waits for the last"},
-                 {"2-chains", "two independent ones"},
-                 {"4-chains", "four"},
-                 {"8-chains", "eight"}},
-    .sizes = {{"4 warps an SM", {4}},
-              {"8 warps an SM", {8}},
-              {"16 warps an SM", {16}},
-              {"32 warps an SM", {32}},
-              {"64 warps an SM", {64}}},
+    .variants = {{"1-chain", "every multiply-add waits for the last"}, {"2-chains", "two independent ones"},
+        {"4-chains", "four"}, {"8-chains", "eight"}},
+    .sizes = {{"4 warps an SM", {4}}, {"8 warps an SM", {8}}, {"16 warps an SM", {16}},
+        {"32 warps an SM", {32}}, {"64 warps an SM", {64}}},
     .tolerance = {.absolute = 1e-2},  // 16384 roundings among the chains, with weights up to 8
     .make = make_chains,
 });

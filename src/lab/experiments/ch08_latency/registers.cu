@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Registers: capped for more warps, spilled when capped too far, and arrays that cannot live in them.
 #include "lab/experiments/device_trial.cuh"
 
@@ -65,8 +66,8 @@ std::unique_ptr<Trial> make_live(const Setup& setup, std::vector<std::pair<const
   trial->expect<MixedLive<kLive>>(y, [=](const At& at) { return MixedLive<kLive>{at[x], n, rounds}; });
   const double live = 1.0 * kLive * static_cast<double>(n);
   trial->set_cost({.flops = live * (3.0 * rounds + 2),
-                   .bytes = 4 * live + 4.0 * static_cast<double>(n),
-                   .roof = rounds < 16 ? Roof::kDram : Roof::kFp32});
+      .bytes = 4 * live + 4.0 * static_cast<double>(n),
+      .roof = rounds < 16 ? Roof::kDram : Roof::kFp32});
   for (const auto& [name, kernel] : kernels)
     trial->variant(name, [=, name = name, kernel = kernel](const At& at) {
       gpu::launch(
@@ -77,18 +78,12 @@ std::unique_ptr<Trial> make_live(const Setup& setup, std::vector<std::pair<const
 }
 
 std::unique_ptr<Trial> make_bounds(const Setup& setup) {
-  return make_live<kSome>(setup, {{"none", unbounded},
-                                  {"2-blocks", bounded<2>},
-                                  {"4-blocks", bounded<4>},
-                                  {"6-blocks", bounded<6>},
-                                  {"8-blocks", bounded<8>}});
+  return make_live<kSome>(setup, {{"none", unbounded}, {"2-blocks", bounded<2>}, {"4-blocks", bounded<4>},
+                                     {"6-blocks", bounded<6>}, {"8-blocks", bounded<8>}});
 }
 std::unique_ptr<Trial> make_caps(const Setup& setup) {
-  return make_live<kMany>(setup, {{"255", capped<255>},
-                                  {"128", capped<128>},
-                                  {"80", capped<80>},
-                                  {"64", capped<64>},
-                                  {"32", capped<32>}});
+  return make_live<kMany>(setup, {{"255", capped<255>}, {"128", capped<128>}, {"80", capped<80>},
+                                     {"64", capped<64>}, {"32", capped<32>}});
 }
 
 constexpr int kSlots = 16, kSteps = 64;
@@ -166,7 +161,7 @@ std::unique_ptr<Trial> make_tables(const Setup& setup) {
   const auto add = [&](const char* name, void (*kernel)(const uint32_t*, uint32_t*, int)) {
     trial->variant(name, [=](const At& at) {
       gpu::launch({.kernel = name, .grid = {blocks_of(n, kThreads)}, .block = {kThreads}, .numbers = {n}},
-                  at.stream(), kernel, at[x], at[y], static_cast<int>(n));
+          at.stream(), kernel, at[x], at[y], static_cast<int>(n));
     });
   };
   add("local", use_table<LocalTable, false>);
@@ -185,12 +180,11 @@ const Registered kBounds({
                  "anyway, much where "
                  "arithmetic is.",
     .claim = {.text = "Bounds of 256 threads and 8 blocks trade instruction-level parallelism for warps: "
-                      "good for latency-bound kernels, not for compute-bound ones; no figure is given."},
-    .variants = {{"none", "the compiler's choice for any block"},
-                 {"2-blocks", "at most 128 registers"},
-                 {"4-blocks", "at most 64"},
-                 {"6-blocks", "at most 40: spills"},
-                 {"8-blocks", "at most 32: spills more"}},
+                      "good for latency-bound kernels, not for compute-bound ones; no figure is given.",
+        .variant = "8-blocks"},
+    .variants = {{"none", "the compiler's choice for any block"}, {"2-blocks", "at most 128 registers"},
+        {"4-blocks", "at most 64"}, {"6-blocks", "at most 40: spills"},
+        {"8-blocks", "at most 32: spills more"}},
     .sizes = {{"memory-bound", {1 << 21, 1}}, {"compute-bound", {1 << 20, 64}}},
     .tolerance = {.absolute = 4e-3},  // weights up to 40 on 64 rounds of roundings
     .make = make_bounds,
@@ -205,11 +199,8 @@ const Registered kCaps({
                  "memory, which L1 holds, but every use is a load and every change a store.",
     .claim = {.text = "Take the smallest cap without heavy spilling; caps that force spills hurt; no figure "
                       "is given."},
-    .variants = {{"255", "the most there is"},
-                 {"128", "twice the live set"},
-                 {"80", "just above it"},
-                 {"64", "just below it"},
-                 {"32", "half of it"}},
+    .variants = {{"255", "the most there is"}, {"128", "twice the live set"}, {"80", "just above it"},
+        {"64", "just below it"}, {"32", "half of it"}},
     .sizes = {{"memory-bound", {1 << 20, 1}}, {"compute-bound", {1 << 20, 64}}},
     .tolerance = {.absolute = 1e-2},  // weights up to 64
     .make = make_caps,
@@ -224,11 +215,11 @@ const Registered kTables({
                  "other thread's; a column of shared memory a thread has no tags and no conflicts; selecting "
                  "among registers "
                  "costs 16 instructions an access.",
-    .claim = {.text = "Local memory is off chip and costs hundreds of cycles or more; no figure is given."},
+    .claim = {.text = "Local memory is off chip and costs hundreds of cycles or more; no figure is given.",
+        .variant = "registers"},
     .rotation = Rotation::kHot,
     .variants = {{"local", "an array the compiler puts in local memory"},
-                 {"registers", "selected among sixteen registers"},
-                 {"shared", "a column of shared memory"}},
+        {"registers", "selected among sixteen registers"}, {"shared", "a column of shared memory"}},
     .sizes = sizes_of({1 << 18, 1 << 22}),
     .make = make_tables,
 });

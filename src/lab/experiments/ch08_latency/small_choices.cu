@@ -1,4 +1,5 @@
-// Three small choices the book names: a branch of one assignment, four numbers a thread, the block size the
+// SPDX-License-Identifier: MIT
+// Three small choices the book names: a branch of one assignment, four numbers per thread, the block size the
 // runtime suggests.
 #include "lab/experiments/device_trial.cuh"
 
@@ -41,7 +42,7 @@ void add(DeviceTrial& trial, const char* name, Kernel kernel, Slot<float> x, Slo
   const int64_t n = y.count;
   trial.variant(name, [=](const At& at) {
     gpu::launch({.kernel = name, .grid = {blocks_of(n, kThreads)}, .block = {kThreads}, .numbers = {n}},
-                at.stream(), kernel, at[x], at[y], n);
+        at.stream(), kernel, at[x], at[y], n);
   });
 }
 
@@ -62,7 +63,7 @@ __device__ float weighted(float a, float b, float c, float d) {
   return a * 0.1f + b * 0.2f + c * 0.3f + d * 0.4f;
 }
 
-// Four neighbouring numbers a thread, one load each, with a sum that is carried along.
+// Four neighbouring numbers per thread, one load each, with a sum that is carried along.
 __global__ __launch_bounds__(kThreads) void quads_one_by_one(const float* x, float* y, int64_t n) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= n) return;
@@ -150,7 +151,7 @@ std::unique_ptr<Trial> make_suggested(const Setup& setup) {
   const auto shape = [&](const char* name, int64_t blocks, int64_t threads) {
     trial->variant(name, [=](const At& at) {
       gpu::launch({.kernel = name, .grid = {blocks}, .block = {threads}, .numbers = {n}}, at.stream(),
-                  many_registers, at[x], at[y], n);
+          many_registers, at[x], at[y], n);
     });
   };
   shape("1024", blocks_of(n, 1024), 1024);
@@ -169,11 +170,10 @@ const Registered kThreshold({
                  "all three should tie.",
     .claim = {.text = "The select takes 30 to 15 ms, 600 to 300 million instructions and warp efficiency "
                       "from 50 to 99 %.",
-              .variant = "select",
-              .speedup = 2},
-    .variants = {{"branch", "if and else, each with a store"},
-                 {"select", "one store of a selected value"},
-                 {"product", "times one or zero"}},
+        .variant = "select",
+        .speedup = 2},
+    .variants = {{"branch", "if and else, each with a store"}, {"select", "one store of a selected value"},
+        {"product", "times one or zero"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 27}),
     .make = make_threshold,
 });
@@ -189,8 +189,7 @@ const Registered kQuads({
     .claim = {.text = "Loading all four numbers before the products raises instruction-level parallelism; no "
                       "figure is given."},
     .variants = {{"one-by-one", "a loop of load and multiply-add"},
-                 {"loaded-first", "four loads, then the products"},
-                 {"one-load", "one 16-byte load"}},
+        {"loaded-first", "four loads, then the products"}, {"one-load", "one 16-byte load"}},
     .sizes = sizes_of({1 << 18, 1 << 22, 1 << 25}),
     .tolerance = {.absolute = 1e-6},
     .make = make_quads,
@@ -207,12 +206,11 @@ const Registered kSuggested({
                  "device once and "
                  "needs a stepping kernel.",
     .claim = {.text = "Take the suggestion, then time neighbouring sizes: slightly lower occupancy may be "
-                      "faster; no figure is given."},
-    .variants = {{"1024", "one block an SM"},
-                 {"256", "the usual choice"},
-                 {"64", "small blocks"},
-                 {"suggested", "the suggested block, a thread an element"},
-                 {"suggested-grid", "the suggested block and grid, stepping"}},
+                      "faster; no figure is given.",
+        .variant = "suggested"},
+    .variants = {{"1024", "one block an SM"}, {"256", "the usual choice"}, {"64", "small blocks"},
+        {"suggested", "the suggested block, a thread an element"},
+        {"suggested-grid", "the suggested block and grid, stepping"}},
     .sizes = sizes_of({1 << 20, 1 << 23}),
     .tolerance = {.absolute = 1e-3},
     .make = make_suggested,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Making every byte fetched count: one pass over the weights for a whole batch, and rows without padding.
 #include <algorithm>
 
@@ -52,7 +53,7 @@ __global__ void exact(const float* w, const float* x, float* y) {
 template <int kBatch, int kRowsPerWarp>
 void run(const Launch& at, const float* w, const float* x, float* y) {
   gpu::launch({.kernel = "product", .grid = {kRows / kWarps / kRowsPerWarp}, .block = {kThreads}},
-              at.stream(), product<kBatch, kRowsPerWarp>, w, x, y);
+      at.stream(), product<kBatch, kRowsPerWarp>, w, x, y);
 }
 
 std::unique_ptr<Trial> make_batch(const Setup& setup) {
@@ -62,11 +63,11 @@ std::unique_ptr<Trial> make_batch(const Setup& setup) {
   const auto x = trial->input<float>("x", batch * kColumns);
   const auto y = trial->output<float>("y", batch * kRows);
   trial->set_cost({.flops = 2.0 * batch * kRows * kColumns,
-                   .bytes = 4.0 * kRows * kColumns + 4.0 * batch * (kRows + kColumns),
-                   .roof = Roof::kDramRead});
+      .bytes = 4.0 * kRows * kColumns + 4.0 * batch * (kRows + kColumns),
+      .roof = Roof::kDramRead});
   trial->device_reference([=](const Launch& at) {
     gpu::launch({.kernel = "exact", .grid = {kRows / kWarps, batch}, .block = {kThreads}}, at.stream(), exact,
-                at[w], at[x], at[y]);
+        at[w], at[x], at[y]);
   });
   trial->variant("one-by-one", [=](const Launch& at) {
     for (int64_t b = 0; b < batch; ++b) run<1, 1>(at, at[w], at[x] + b * kColumns, at[y] + b * kRows);
@@ -89,13 +90,10 @@ const Registered kBatching({
                  "the activations take over; one product a token reads all weights each time.",
     .claim = {.text = "Batching amortises weight loads: the intensity grows in proportion to the batch."},
     .variants = {{.name = "one-by-one", .idea = "a product a token, each reads W again"},
-                 {.name = "batched",
-                  .idea = "each weight is multiplied with up to 16 tokens while in a register"}},
-    .sizes = {{.label = "batch 1", .dims = {1}},
-              {.label = "batch 4", .dims = {4}},
-              {.label = "batch 8", .dims = {8}},
-              {.label = "batch 16", .dims = {16}},
-              {.label = "batch 32", .dims = {32}}},
+        {.name = "batched", .idea = "each weight is multiplied with up to 16 tokens while in a register"}},
+    .sizes = {{.label = "batch 1", .dims = {1}}, {.label = "batch 4", .dims = {4}},
+        {.label = "batch 8", .dims = {8}}, {.label = "batch 16", .dims = {16}},
+        {.label = "batch 32", .dims = {32}}},
     .quick = {{.label = "batch 4", .dims = {4}}},
     .tolerance = {.relative = 1e-4, .absolute = 1e-3},
     .make = make_batch,
@@ -115,8 +113,8 @@ __global__ __launch_bounds__(kThreads) void padded_rows(const float* x, float* y
   sum_of_squares(x + int64_t{blockIdx.x} * kLongest, kLongest, y);
 }
 __global__ __launch_bounds__(kThreads) void masked_rows(const float* x, const int64_t* offsets, float* y) {
-  sum_of_squares(x + int64_t{blockIdx.x} * kLongest,
-                 static_cast<int>(offsets[blockIdx.x + 1] - offsets[blockIdx.x]), y);
+  sum_of_squares(
+      x + int64_t{blockIdx.x} * kLongest, static_cast<int>(offsets[blockIdx.x + 1] - offsets[blockIdx.x]), y);
 }
 __global__ __launch_bounds__(kThreads) void packed_rows(const float* x, const int64_t* offsets, float* y) {
   const int64_t begin = offsets[blockIdx.x];
@@ -167,16 +165,16 @@ std::unique_ptr<Trial> make_ragged(const Setup& setup) {
   });
   const gpu::Extent grid = {rows}, block = {kThreads};
   trial->variant("padded", [=](const Launch& at) {
-    gpu::launch({.kernel = "padded_rows", .grid = grid, .block = block}, at.stream(), padded_rows, at[padded],
-                at[y]);
+    gpu::launch(
+        {.kernel = "padded_rows", .grid = grid, .block = block}, at.stream(), padded_rows, at[padded], at[y]);
   });
   trial->variant("masked", [=](const Launch& at) {
     gpu::launch({.kernel = "masked_rows", .grid = grid, .block = block}, at.stream(), masked_rows, at[padded],
-                at[offsets], at[y]);
+        at[offsets], at[y]);
   });
   trial->variant("packed", [=](const Launch& at) {
     gpu::launch({.kernel = "packed_rows", .grid = grid, .block = block}, at.stream(), packed_rows, at[packed],
-                at[offsets], at[y]);
+        at[offsets], at[y]);
   });
   return trial;
 }
@@ -190,8 +188,8 @@ const Registered kRagged({
                  "saves the same reads as packing, which saves memory besides.",
     .claim = {.text = "Nested tensors make every byte fetched useful; the gain depends on the shapes."},
     .variants = {{.name = "padded", .idea = "every row as long as the longest"},
-                 {.name = "masked", .idea = "the padded layout, reading stops at the row's length"},
-                 {.name = "packed", .idea = "rows one after the other, with offsets"}},
+        {.name = "masked", .idea = "the padded layout, reading stops at the row's length"},
+        {.name = "packed", .idea = "rows one after the other, with offsets"}},
     .sizes = {{.label = "512 rows", .dims = {512}}, {.label = "8192 rows", .dims = {8192}}},
     .quick = {{.label = "512 rows", .dims = {512}}},
     .tolerance = {.relative = 1e-4},

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // y = W x for one token: F32 weights, 8-bit weights widened one by one, and four 8-bit products an
 // instruction. And the same dot products where memory does not matter. Whole numbers throughout, so that
 // every variant must agree exactly.
@@ -12,7 +13,7 @@ namespace {
 
 constexpr int kThreads = 256, kColumns = 4096, kWarps = kThreads / 32;
 
-// One warp a row, 16 bytes a lane and step.
+// One warp per row, 16 bytes a lane and step.
 __global__ __launch_bounds__(kThreads) void rows_f32(const float* w, const float* x, float* y) {
   const int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   const auto* from = reinterpret_cast<const float4*>(w + row * kColumns);
@@ -81,8 +82,8 @@ std::unique_ptr<Trial> make_rows(const Setup& setup) {
   const auto x = trial->input_from<float>("x", kColumns, wide(1));
   const auto y = trial->output<float>("y", rows);
   trial->set_cost({.flops = 2.0 * rows * kColumns, .bytes = 1.0 * rows * kColumns, .roof = Roof::kDramRead});
-  trial->set_cost("f32",
-                  {.flops = 2.0 * rows * kColumns, .bytes = 4.0 * rows * kColumns, .roof = Roof::kDramRead});
+  trial->set_cost(
+      "f32", {.flops = 2.0 * rows * kColumns, .bytes = 4.0 * rows * kColumns, .roof = Roof::kDramRead});
   trial->reference([=](const HostArrays& host) {
     for (size_t row = 0; row < host[y].size(); ++row) {
       int sum = 0;
@@ -92,13 +93,13 @@ std::unique_ptr<Trial> make_rows(const Setup& setup) {
   });
   const gpu::Extent grid = {rows / kWarps}, block = {kThreads};
   trial->variant("f32", [=](const Launch& at) {
-    gpu::launch({.kernel = "rows_f32", .grid = grid, .block = block}, at.stream(), rows_f32, at[w], at[x],
-                at[y]);
+    gpu::launch(
+        {.kernel = "rows_f32", .grid = grid, .block = block}, at.stream(), rows_f32, at[w], at[x], at[y]);
   });
   const auto add = [&](const char* name, auto kernel) {
     trial->variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = name, .grid = grid, .block = block}, at.stream(), kernel,
-                  reinterpret_cast<const int4*>(at[w8]), reinterpret_cast<const int4*>(at[x8]), at[y]);
+          reinterpret_cast<const int4*>(at[w8]), reinterpret_cast<const int4*>(at[x8]), at[y]);
     });
   };
   add("int8-widened", rows_int8<Widened>);
@@ -114,11 +115,11 @@ const Registered kRows({
                  "the instructions to "
                  "widen each weight do not become the limit first; DP4A does four products in one.",
     .claim = {.text = "8-bit weights cut weight traffic by 75 %, about 4 times more elements a second.",
-              .variant = "int8-dp4a",
-              .speedup = 4},
+        .variant = "int8-dp4a",
+        .speedup = 4},
     .variants = {{.name = "f32", .idea = "F32 weights, multiply-adds"},
-                 {.name = "int8-widened", .idea = "8-bit weights, each converted to F32"},
-                 {.name = "int8-dp4a", .idea = "8-bit weights, four products an instruction"}},
+        {.name = "int8-widened", .idea = "8-bit weights, each converted to F32"},
+        {.name = "int8-dp4a", .idea = "8-bit weights, four products an instruction"}},
     .sizes = {{.label = "1024 x 4096", .dims = {1024}}, {.label = "16384 x 4096", .dims = {16384}}},
     .quick = {{.label = "1024 x 4096", .dims = {1024}}},
     .make = make_rows,
@@ -169,7 +170,7 @@ std::unique_ptr<Trial> make_rate(const Setup& setup) {
   const auto add = [&](const char* name, auto kernel) {
     trial->variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = name, .grid = {kBlocks}, .block = {kThreads}}, at.stream(), kernel,
-                  reinterpret_cast<const int*>(at[a]), reinterpret_cast<const int*>(at[b]), at[y], rounds);
+          reinterpret_cast<const int*>(at[a]), reinterpret_cast<const int*>(at[b]), at[y], rounds);
     });
   };
   add("widened", repeat_int8<Widened>);
@@ -185,10 +186,10 @@ const Registered kRate({
                  "instruction, though it "
                  "issues at half the rate of multiply-adds.",
     .claim = {.text = "DP4A does four 8-bit multiply-adds an instruction against one in F32.",
-              .variant = "dp4a",
-              .speedup = 4},
+        .variant = "dp4a",
+        .speedup = 4},
     .variants = {{.name = "widened", .idea = "four conversions a side, four multiply-adds"},
-                 {.name = "dp4a", .idea = "one instruction"}},
+        {.name = "dp4a", .idea = "one instruction"}},
     .sizes = {{.label = "256 rounds", .dims = {256}}, {.label = "2048 rounds", .dims = {2048}}},
     .quick = {{.label = "256 rounds", .dims = {256}}},
     .make = make_rate,

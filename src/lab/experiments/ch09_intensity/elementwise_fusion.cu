@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Chains of elementwise operations, one kernel each or fused: vertically (one after the other on the same
 // data) and horizontally (independent ones side by side).
 #include <cmath>
@@ -43,8 +44,8 @@ std::unique_ptr<Trial> make_vertical(const Setup& setup) {
   const gpu::Extent grid = {(n + kThreads - 1) / kThreads}, block = {kThreads};
   trial->variant("two-kernels", [=](const Launch& at) {
     gpu::launch({.kernel = "sine", .grid = grid, .block = block}, at.stream(), sine, at[x], at[y], n);
-    gpu::launch({.kernel = "square_root", .grid = grid, .block = block}, at.stream(), square_root, at[y],
-                at[z], n);
+    gpu::launch(
+        {.kernel = "square_root", .grid = grid, .block = block}, at.stream(), square_root, at[y], at[z], n);
   });
   trial->variant("fused", [=](const Launch& at) {
     gpu::launch({.kernel = "fused", .grid = grid, .block = block}, at.stream(), fused, at[x], at[z], n);
@@ -52,7 +53,7 @@ std::unique_ptr<Trial> make_vertical(const Setup& setup) {
   trial->variant("fused-vec4", [=](const Launch& at) {
     const gpu::Extent quarter = {(n / 4 + kThreads - 1) / kThreads};
     gpu::launch({.kernel = "fused_by_four", .grid = quarter, .block = block}, at.stream(), fused_by_four,
-                reinterpret_cast<const float4*>(at[x]), reinterpret_cast<float4*>(at[z]), n / 4);
+        reinterpret_cast<const float4*>(at[x]), reinterpret_cast<float4*>(at[z]), n / 4);
   });
   return trial;
 }
@@ -65,11 +66,11 @@ const Registered kVertical({
         "The intermediate stays in a register: 8 bytes an element instead of 16, and one launch fewer. Where "
         "everything fits in L2 only the launch and L2 traffic remain to be saved.",
     .claim = {.text = "Fusion doubles the operations per element and about halves the traffic.",
-              .variant = "fused",
-              .speedup = 2},
+        .variant = "fused",
+        .speedup = 2},
     .variants = {{.name = "two-kernels", .idea = "sin to memory, then sqrt from memory"},
-                 {.name = "fused", .idea = "one kernel, one element a thread"},
-                 {.name = "fused-vec4", .idea = "one kernel, 16 bytes a thread"}},
+        {.name = "fused", .idea = "one kernel, one element a thread"},
+        {.name = "fused-vec4", .idea = "one kernel, 16 bytes a thread"}},
     .sizes = sizes_of({1 << 16, 1 << 20, 1 << 22, 1 << 26}),
     .quick = sizes_of({1 << 20}),
     .tolerance = {.relative = 1e-5, .absolute = 1e-6},
@@ -79,8 +80,8 @@ const Registered kVertical({
 // Horizontal: eight independent arrays, each with its own scale and offset.
 constexpr int kArrays = 8;
 
-__global__ __launch_bounds__(kThreads) void affine(const float* x, float* y, float scale, float offset,
-                                                   int64_t n) {
+__global__ __launch_bounds__(kThreads) void affine(
+    const float* x, float* y, float scale, float offset, int64_t n) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i < n) y[i] = fmaf(x[i], scale, offset);
 }
@@ -107,11 +108,11 @@ std::unique_ptr<Trial> make_horizontal(const Setup& setup) {
   trial->variant("eight-launches", [=](const Launch& at) {
     for (int a = 0; a < kArrays; ++a)
       gpu::launch({.kernel = "affine", .grid = {blocks}, .block = {kThreads}}, at.stream(), affine,
-                  at[x] + a * n, at[y] + a * n, 1.f + a, 0.5f * a, n);
+          at[x] + a * n, at[y] + a * n, 1.f + a, 0.5f * a, n);
   });
   trial->variant("one-launch", [=](const Launch& at) {
     gpu::launch({.kernel = "affine_all", .grid = {blocks, kArrays}, .block = {kThreads}}, at.stream(),
-                affine_all, at[x], at[y], n);
+        affine_all, at[x], at[y], n);
   });
   return trial;
 }
@@ -125,7 +126,7 @@ const Registered kHorizontal({
                  "it once. At sizes that fill the card alone there is nothing left to gain.",
     .claim = {.text = "Horizontal fusion merges independent operations over different data in one launch."},
     .variants = {{.name = "eight-launches", .idea = "one kernel an array, one after the other"},
-                 {.name = "one-launch", .idea = "the array is the grid's second dimension"}},
+        {.name = "one-launch", .idea = "the array is the grid's second dimension"}},
     .sizes = sizes_of({1 << 12, 1 << 16, 1 << 20, 1 << 23}),
     .quick = sizes_of({1 << 16}),
     .tolerance = {.relative = 1e-6, .absolute = 1e-6},

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a load is written: cache hints for data read once beside data read often, the address arithmetic, the
 // order of loads and uses, and prefetches into the second-level cache.
 #include "gpu/launch.cuh"
@@ -36,8 +37,8 @@ struct NoAllocate {
 constexpr int kTable = 16384;
 
 template <class Load>
-__global__ __launch_bounds__(kThreads) void scale_by_table(const float4* x, const float* table, float* y,
-                                                           int64_t n4) {
+__global__ __launch_bounds__(kThreads) void scale_by_table(
+    const float4* x, const float* table, float* y, int64_t n4) {
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < n4; i += step) {
     const float4 v = Load::load(x + i);
@@ -66,7 +67,7 @@ std::unique_ptr<Trial> make_hints(const Setup& setup) {
   const auto add = [&](const char* name, auto kernel) {
     trial->variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = name, .grid = {int64_t{at.stream().device().num_sms} * 8}, .block = {kThreads}},
-                  at.stream(), kernel, reinterpret_cast<const float4*>(at[x]), at[table], at[y], n4);
+          at.stream(), kernel, reinterpret_cast<const float4*>(at[x]), at[table], at[y], n4);
     });
   };
   add("plain", scale_by_table<Plain>);
@@ -89,10 +90,10 @@ const Registered kHints({
                       "number is given."},
     .min_compute = 90,
     .variants = {{.name = "plain", .idea = "ld.global, cached everywhere"},
-                 {.name = "read-only", .idea = "ld.global.nc, the read-only path"},
-                 {.name = "l2-only", .idea = "ld.global.cg, not in L1"},
-                 {.name = "streaming", .idea = "ld.global.cs, evicted first"},
-                 {.name = "no-allocate", .idea = "ld.global.nc.L1::no_allocate.L2::256B"}},
+        {.name = "read-only", .idea = "ld.global.nc, the read-only path"},
+        {.name = "l2-only", .idea = "ld.global.cg, not in L1"},
+        {.name = "streaming", .idea = "ld.global.cs, evicted first"},
+        {.name = "no-allocate", .idea = "ld.global.nc.L1::no_allocate.L2::256B"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 26}),
     .quick = sizes_of({1 << 20}),
     .tolerance = {.relative = 1e-4, .absolute = 1e-5},
@@ -103,8 +104,8 @@ const Registered kHints({
 // multiply-add.
 constexpr int kRowFloats = 128;
 
-__global__ __launch_bounds__(kThreads) void gather_plain(const float* x, const uint32_t* rows, float* y,
-                                                         int n) {
+__global__ __launch_bounds__(kThreads) void gather_plain(
+    const float* x, const uint32_t* rows, float* y, int n) {
   const int row = blockIdx.x * (kThreads / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= n) return;
   const float* from = x + int64_t{rows[row]} * kRowFloats;
@@ -112,8 +113,8 @@ __global__ __launch_bounds__(kThreads) void gather_plain(const float* x, const u
   for (int i = 0; i < kRowFloats / 32; ++i)
     y[int64_t{row} * kRowFloats + i * 32 + lane] = from[i * 32 + lane] * 2.f;
 }
-__global__ __launch_bounds__(kThreads) void gather_by_hand(const float* x, const uint32_t* rows, float* y,
-                                                           int n) {
+__global__ __launch_bounds__(kThreads) void gather_by_hand(
+    const float* x, const uint32_t* rows, float* y, int n) {
   const int row = blockIdx.x * (kThreads / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= n) return;
   uint64_t from;
@@ -144,7 +145,7 @@ std::unique_ptr<Trial> make_gather(const Setup& setup) {
   const auto add = [&](const char* name, auto kernel) {
     trial->variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = name, .grid = {n / (kThreads / 32)}, .block = {kThreads}}, at.stream(), kernel,
-                  at[x], at[rows], at[y], static_cast<int>(n));
+          at[x], at[rows], at[y], static_cast<int>(n));
     });
   };
   add("compiler", gather_plain);
@@ -160,10 +161,10 @@ const Registered kGather({
                  "into loads; a gather "
                  "waits for memory, not for address arithmetic.",
     .claim = {.text = "A hypothetical loop goes from 1.07 to 1.00 ms with mad.wide and ld.global.cg.",
-              .variant = "by-hand",
-              .speedup = 1.07},
+        .variant = "by-hand",
+        .speedup = 1.07},
     .variants = {{.name = "compiler", .idea = "plain C++"},
-                 {.name = "by-hand", .idea = "mad.wide.u32 for the row, ld.global.cg for its pieces"}},
+        {.name = "by-hand", .idea = "mad.wide.u32 for the row, ld.global.cg for its pieces"}},
     .sizes = sizes_of({1 << 14, 1 << 17, 1 << 19}),
     .quick = sizes_of({1 << 14}),
     .make = make_gather,
@@ -224,7 +225,7 @@ std::unique_ptr<Trial> make_order(const Setup& setup) {
   const auto add = [&](const char* name, auto kernel) {
     trial->variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = name, .grid = {n / kThreads}, .block = {kThreads}}, at.stream(), kernel, at[x],
-                  at[y], n);
+          at[y], n);
     });
   };
   add("load-use", use_each);
@@ -242,11 +243,11 @@ const Registered kOrder({
                  "issued together overlap. With enough warps the card hides either, and the compiler hoists "
                  "loads anyway.",
     .claim = {.text = "Manual load scheduling brings 5 to 10 % on memory-bound loops.",
-              .variant = "load-load-use-use",
-              .speedup = 1.07},
+        .variant = "load-load-use-use",
+        .speedup = 1.07},
     .variants = {{.name = "load-use", .idea = "each load followed by its use, order pinned"},
-                 {.name = "load-load-use-use", .idea = "four loads, then four uses, order pinned"},
-                 {.name = "compiler", .idea = "plain C++: the compiler chooses"}},
+        {.name = "load-load-use-use", .idea = "four loads, then four uses, order pinned"},
+        {.name = "compiler", .idea = "plain C++: the compiler chooses"}},
     .sizes = sizes_of({1 << 16, 1 << 20, 1 << 24}),
     .quick = sizes_of({1 << 20}),
     .tolerance = {.relative = 1e-5, .absolute = 1e-6},

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // C = A B in F32 on the ordinary cores, one more level of reuse a rung: none, shared memory, registers, and
 // the next tile fetched while this one is multiplied. A [m, k], B [k, n] and C [m, n] are square and
 // row-major.
@@ -33,7 +34,7 @@ __global__ __launch_bounds__(1024) void shared_tile(const float* a, const float*
   c[row * n + column] = sum;
 }
 
-// 128 x 128 outputs a block, 8 x 8 a thread, eight of K a step. A's tile lies transposed, so that both
+// 128 x 128 outputs a block, 8 x 8 per thread, eight of K a step. A's tile lies transposed, so that both
 // operands are read from shared memory 16 bytes at a time.
 constexpr int kTile = 128, kStep = 8, kThreads = 256;
 
@@ -48,7 +49,7 @@ struct Fetched {
 __device__ inline Fetched fetch(const float* a, const float* b, int n, int k) {
   const int t = static_cast<int>(threadIdx.x);
   return {*reinterpret_cast<const float4*>(a + (blockIdx.y * kTile + t / 2) * n + k + t % 2 * 4),
-          *reinterpret_cast<const float4*>(b + (k + t / 32) * n + blockIdx.x * kTile + t % 32 * 4)};
+      *reinterpret_cast<const float4*>(b + (k + t / 32) * n + blockIdx.x * kTile + t % 32 * 4)};
 }
 __device__ inline void put(Tiles& tiles, const Fetched& v) {
   const int t = static_cast<int>(threadIdx.x), row = t / 2, k = t % 2 * 4;
@@ -98,8 +99,8 @@ __global__ __launch_bounds__(kThreads) void microtile(const float* a, const floa
 
 // The next tile travels to registers during the products, and to the other buffer after them: one barrier a
 // step.
-__global__ __launch_bounds__(kThreads) void microtile_prefetched(const float* a, const float* b, float* c,
-                                                                 int n) {
+__global__ __launch_bounds__(kThreads) void microtile_prefetched(
+    const float* a, const float* b, float* c, int n) {
   __shared__ __align__(16) Tiles tiles[2];
   float sums[8][8] = {};
   put(tiles[0], fetch(a, b, n, 0));
@@ -133,12 +134,12 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   trial->set_cost({.flops = 2.0 * n * n * n, .bytes = 12.0 * n * n, .roof = Roof::kFp32});
   trial->device_reference([=](const Launch& at) {
     gpu::launch({.kernel = "exact", .grid = {n / 256, n}, .block = {256}}, at.stream(), exact, at[a], at[b],
-                at[c], n);
+        at[c], n);
   });
   const auto add = [&](const char* name, auto kernel, int tile, gpu::Extent block) {
     trial->variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = name, .grid = {n / tile, n / tile}, .block = block}, at.stream(), kernel, at[a],
-                  at[b], at[c], n);
+          at[b], at[c], n);
     });
   };
   add("direct", direct, kNarrow, {kNarrow, kNarrow});
@@ -159,12 +160,12 @@ const Registered kMicrotile({
                  "hides what latency the other warps do not.",
     .claim =
         {.text =
-             "Multilevel tiling keeps data in registers and shared memory and moves the kernel right on the "
-             "roofline; no number is given."},
+                "Multilevel tiling keeps data in registers and shared memory and moves the kernel right on the "
+                "roofline; no number is given."},
     .variants = {{.name = "direct", .idea = "both operands from memory (L1, L2) for each multiply-add"},
-                 {.name = "shared-tile", .idea = "32 x 32 tiles in shared memory"},
-                 {.name = "microtile", .idea = "128 x 128 x 8 tiles, 8 x 8 outputs a thread, 16-byte loads"},
-                 {.name = "microtile-prefetch", .idea = "the same, double-buffered"}},
+        {.name = "shared-tile", .idea = "32 x 32 tiles in shared memory"},
+        {.name = "microtile", .idea = "128 x 128 x 8 tiles, 8 x 8 outputs a thread, 16-byte loads"},
+        {.name = "microtile-prefetch", .idea = "the same, double-buffered"}},
     .sizes = sizes_of({512, 1024, 2048, 4096}),
     .quick = sizes_of({512}),
     .tolerance = {.relative = 1e-4, .absolute = 2e-3},

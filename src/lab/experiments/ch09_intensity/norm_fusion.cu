@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rows scaled to unit length in three kernels or one, and how often the fused kernel reads the row.
 #include <cmath>
 
@@ -25,13 +26,13 @@ __global__ __launch_bounds__(kThreads) void sum_rows(const float* squares, float
   sum = gpu::block_sum<kThreads>(sum, scratch);
   if (threadIdx.x == 0) norms[blockIdx.x] = sqrtf(sum + kEps);
 }
-__global__ __launch_bounds__(kThreads) void divide_rows(const float* x, const float* norms, float* y,
-                                                        int64_t n) {
+__global__ __launch_bounds__(kThreads) void divide_rows(
+    const float* x, const float* norms, float* y, int64_t n) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i < n) y[i] = x[i] / norms[i / kHidden];
 }
 
-// One block a row; the row is read again for the second pass, 12 bytes an element if the caches have lost it.
+// One block per row; the row is read again for the second pass, 12 bytes per element if the caches have lost it.
 __global__ __launch_bounds__(kThreads) void norm_two_reads(const float* x, float* y) {
   __shared__ float scratch[kThreads / 32];
   const float* row = x + int64_t{blockIdx.x} * kHidden;
@@ -41,7 +42,7 @@ __global__ __launch_bounds__(kThreads) void norm_two_reads(const float* x, float
   for (int i = threadIdx.x; i < kHidden; i += kThreads) y[int64_t{blockIdx.x} * kHidden + i] = row[i] * scale;
 }
 
-// The row waits in registers between the passes: 8 bytes an element, always.
+// The row waits in registers between the passes: 8 bytes per element, always.
 __global__ __launch_bounds__(kThreads) void norm_one_read(const float* x, float* y) {
   constexpr int kVectors = kHidden / 4 / kThreads;
   __shared__ float scratch[kThreads / 32];
@@ -80,20 +81,20 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   });
   const gpu::Extent each = {(n + kThreads - 1) / kThreads}, block = {kThreads};
   trial->variant("three-kernels", [=](const Launch& at) {
-    gpu::launch({.kernel = "square", .grid = each, .block = block}, at.stream(), square, at[x], at[squares],
-                n);
+    gpu::launch(
+        {.kernel = "square", .grid = each, .block = block}, at.stream(), square, at[x], at[squares], n);
     gpu::launch({.kernel = "sum_rows", .grid = {rows}, .block = block}, at.stream(), sum_rows, at[squares],
-                at[norms]);
+        at[norms]);
     gpu::launch({.kernel = "divide_rows", .grid = each, .block = block}, at.stream(), divide_rows, at[x],
-                at[norms], at[y], n);
+        at[norms], at[y], n);
   });
   trial->variant("fused-two-reads", [=](const Launch& at) {
     gpu::launch({.kernel = "norm_two_reads", .grid = {rows}, .block = block}, at.stream(), norm_two_reads,
-                at[x], at[y]);
+        at[x], at[y]);
   });
   trial->variant("fused-one-read", [=](const Launch& at) {
     gpu::launch({.kernel = "norm_one_read", .grid = {rows}, .block = block}, at.stream(), norm_one_read,
-                at[x], at[y]);
+        at[x], at[y]);
   });
   return trial;
 }
@@ -108,15 +109,13 @@ const Registered kNormFusion({
     .claim = {.text = "Fusing raises the intensity from 0.083 to 0.25 FLOP per byte by cutting traffic from "
                       "36 to 12 bytes "
                       "an element.",
-              .variant = "fused-two-reads",
-              .speedup = 3},
+        .variant = "fused-two-reads",
+        .speedup = 3},
     .variants = {{.name = "three-kernels", .idea = "squares to memory, row sums, division"},
-                 {.name = "fused-two-reads", .idea = "one block a row, the row loaded in both passes"},
-                 {.name = "fused-one-read",
-                  .idea = "the row kept in registers between the passes, 16-byte loads"}},
-    .sizes = {{.label = "64 x 4096", .dims = {64}},
-              {.label = "1024 x 4096", .dims = {1024}},
-              {.label = "16384 x 4096", .dims = {16384}}},
+        {.name = "fused-two-reads", .idea = "one block a row, the row loaded in both passes"},
+        {.name = "fused-one-read", .idea = "the row kept in registers between the passes, 16-byte loads"}},
+    .sizes = {{.label = "64 x 4096", .dims = {64}}, {.label = "1024 x 4096", .dims = {1024}},
+        {.label = "16384 x 4096", .dims = {16384}}},
     .quick = {{.label = "1024 x 4096", .dims = {1024}}},
     .tolerance = {.relative = 1e-4, .absolute = 1e-6},
     .make = make,

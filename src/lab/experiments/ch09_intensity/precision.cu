@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One product in every number format the chip multiplies. The tensor-core kernel is the same for all: tiles
 // of 128 x 256 outputs and 128 bytes of K a step, so that a narrower type only means more of K in the same
 // bytes. Inputs are small whole numbers, exact in every format, so that all must agree with the oracle.
@@ -17,7 +18,7 @@
 namespace cheetah::lab {
 namespace {
 
-// wgmma m64n256: 128 sums a thread. The instructions differ in K, types and trailing immediates only.
+// wgmma m64n256: 128 sums per thread. The instructions differ in K, types and trailing immediates only.
 #define CHEETAH_SUMS                                                                             \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                       \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "             \
@@ -124,8 +125,7 @@ __device__ void multiply(unsigned char* smem, Pipe& pipe, float* c, int n, int s
 
 template <class F>
 __global__ __launch_bounds__(kThreads, 1) void product(const __grid_constant__ gpu::TensorMap a_map,
-                                                       const __grid_constant__ gpu::TensorMap b_map, float* c,
-                                                       int n) {
+    const __grid_constant__ gpu::TensorMap b_map, float* c, int n) {
   extern __shared__ unsigned char raw[];
   unsigned char* smem = ptx::align_shared(raw, 1024);
   __shared__ Pipe pipe;
@@ -152,12 +152,12 @@ __global__ __launch_bounds__(kThreads, 1) void product(const __grid_constant__ g
     ptx::barrier_wait(&pipe.empty[stage], ((k / kStages) & 1) ^ 1);
     ptx::barrier_expect_bytes(&pipe.full[stage], kStageBytes);
     ptx::copy_box_2d(to, &a_map, k * kPerStep, blockIdx.y * kTileM, &pipe.full[stage], ptx::kEvictLast);
-    ptx::copy_box_2d(to + kABytes, &b_map, k * kPerStep, blockIdx.x * kTileN, &pipe.full[stage],
-                     ptx::kEvictLast);
+    ptx::copy_box_2d(
+        to + kABytes, &b_map, k * kPerStep, blockIdx.x * kTileN, &pipe.full[stage], ptx::kEvictLast);
   }
 }
 
-// F32 on the ordinary cores: 128 x 128 outputs a block, 8 x 8 a thread.
+// F32 on the ordinary cores: 128 x 128 outputs a block, 8 x 8 per thread.
 __global__ __launch_bounds__(256) void product_f32(const float* a, const float* b, float* c, int n) {
   __shared__ __align__(16) float tile_a[8][132], tile_b[8][132];
   const int t = threadIdx.x, row = t / 16 * 4, column = t % 16 * 4;
@@ -224,10 +224,10 @@ template <class F>
 gpu::TensorMap map_of(const void* data, int64_t n, int rows) {
   constexpr int64_t kSize = sizeof(typename F::Number);
   return gpu::make_tensor_map(data, {.element = F::kElement,
-                                     .rank = 2,
-                                     .dims = {n, n},
-                                     .strides = {n * kSize},
-                                     .box = {static_cast<int>(kRowBytes / kSize), rows}});
+                                        .rank = 2,
+                                        .dims = {n, n},
+                                        .strides = {n * kSize},
+                                        .box = {static_cast<int>(kRowBytes / kSize), rows}});
 }
 
 struct Arrays {
@@ -243,16 +243,16 @@ void add_variant(const Setup& setup, ArrayTrial& trial, const char* name, const 
   const DeviceScratch<Number> a(setup, count), b(setup, count);
   const auto converted = std::make_shared<int>(-1);
   trial.set_cost(name, {.flops = 2.0 * n * n * n,
-                        .bytes = count * (2.0 * sizeof(Number) + 4),
-                        .roof = sizeof(Number) == 1 ? Roof::kTensorFp8 : Roof::kTensorBf16});
+                           .bytes = count * (2.0 * sizeof(Number) + 4),
+                           .roof = sizeof(Number) == 1 ? Roof::kTensorFp8 : Roof::kTensorBf16});
   trial.variant(name, [=](const Launch& at) {
     if (*converted != *arrays.generation) {  // the first launch after new inputs, never a timed one
       *converted = *arrays.generation;
       const gpu::Extent grid = {count / 256}, block = {256};
       gpu::launch({.kernel = "convert", .grid = grid, .block = block}, at.stream(), convert<F>, at[arrays.a],
-                  a.data(), count);
+          a.data(), count);
       gpu::launch({.kernel = "convert", .grid = grid, .block = block}, at.stream(), convert<F>, at[arrays.b],
-                  b.data(), count);
+          b.data(), count);
     }
     gpu::launch(
         {.kernel = name, .grid = {n / kTileN, n / kTileM}, .block = {kThreads}, .shared_bytes = kSmemBytes},
@@ -271,15 +271,15 @@ std::unique_ptr<Trial> make(const Setup& setup) {
       values[i] = static_cast<float>(static_cast<int>(uniform_at(seed, i) * 7) - 3);
   };
   const Arrays arrays{trial->input_from<float>("a", n * n, fill), trial->input_from<float>("b", n * n, fill),
-                      trial->output<float>("c", n * n), generation, n};
+      trial->output<float>("c", n * n), generation, n};
   trial->set_cost("f32", {.flops = 2.0 * n * n * n, .bytes = 12.0 * n * n, .roof = Roof::kFp32});
   trial->device_reference([=](const Launch& at) {
     gpu::launch({.kernel = "exact", .grid = {n / 32, n / 32}, .block = {32, 32}}, at.stream(), exact,
-                at[arrays.a], at[arrays.b], at[arrays.c], static_cast<int>(n));
+        at[arrays.a], at[arrays.b], at[arrays.c], static_cast<int>(n));
   });
   trial->variant("f32", [=](const Launch& at) {
     gpu::launch({.kernel = "product_f32", .grid = {n / 128, n / 128}, .block = {256}}, at.stream(),
-                product_f32, at[arrays.a], at[arrays.b], at[arrays.c], static_cast<int>(n));
+        product_f32, at[arrays.a], at[arrays.b], at[arrays.c], static_cast<int>(n));
   });
   add_variant<Tf32>(setup, *trial, "tf32", arrays);
   add_variant<F16>(setup, *trial, "f16", arrays);
@@ -300,16 +300,15 @@ const Registered kPrecision({
         "bound by waves and latency and gain less.",
     .claim = {.text =
                   "16-bit tensor-core peak is about 4 times F32's; FP8 gives 2 to 3 times the 16-bit rate.",
-              .variant = "bf16",
-              .speedup = 4},
+        .variant = "bf16",
+        .speedup = 4},
     .rotation = Rotation::kHot,
     .min_compute = 90,
     .variants = {{.name = "f32", .idea = "multiply-adds on the ordinary cores, 8 x 8 a thread"},
-                 {.name = "tf32", .idea = "tensor cores, 4-byte numbers with 10 bits of mantissa"},
-                 {.name = "f16", .idea = "tensor cores, F32 sums"},
-                 {.name = "bf16", .idea = "tensor cores, F32 sums"},
-                 {.name = "fp8", .idea = "tensor cores, E4M3"},
-                 {.name = "int8", .idea = "tensor cores, 32-bit integer sums"}},
+        {.name = "tf32", .idea = "tensor cores, 4-byte numbers with 10 bits of mantissa"},
+        {.name = "f16", .idea = "tensor cores, F32 sums"}, {.name = "bf16", .idea = "tensor cores, F32 sums"},
+        {.name = "fp8", .idea = "tensor cores, E4M3"},
+        {.name = "int8", .idea = "tensor cores, 32-bit integer sums"}},
     .sizes = sizes_of({1024, 4096}),
     .quick = sizes_of({1024}),
     .tolerance = {.relative = 1e-3, .absolute = 0.5},

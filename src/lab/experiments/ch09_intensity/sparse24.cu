@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Y = X W^T with W dense or 2:4 sparse on the tensor cores. Both kernels are one: operands lie in memory in
 // the order the instructions want them, bulk copies bring them through four stages of shared memory, and only
 // the instruction and the bytes of W differ. W keeps two of every four neighbours; the dense kernel
@@ -19,7 +20,7 @@ constexpr int kOutputs = 16384, kInputs = 4096;  // W: rows and columns
 constexpr int64_t kWeights = int64_t{kOutputs} * kInputs;
 constexpr int kCopies = 4;  // of W, used in turns: one alone would partly stay in L2
 constexpr int kRowsPerBlock = 128, kStep = 64, kStages = 4, kThreads = 256;
-constexpr int kFragment = 512;  // bytes of a 16 x 16 or 32 x 8 operand of a warp: 16 a lane
+constexpr int kFragment = 512;  // bytes of a 16 x 16 or 32 x 8 operand of a warp: 16 per lane
 
 // Small whole numbers, exact in BF16 and in every sum; a pure function so that the oracle needs no dense W.
 __device__ inline uint32_t mixed(uint32_t seed, uint32_t index) {
@@ -64,7 +65,7 @@ __global__ void pack_weights(const uint32_t* seed, uint4* dense, uint4* sparse, 
       packed[part / 2 * 4 + part % 2 * 2 + half] =
           bf16_pair(g.values[lane % 2 * 2], g.values[lane % 2 * 2 + 1]);
     }
-    for (int part = 0; part < 2; ++part) {  // kept values: 16 a row, each group gives two neighbours
+    for (int part = 0; part < 2; ++part) {  // kept values: 16 per row, each group gives two neighbours
       const Group g = group_at(*seed, row + half * 8, k32 * 8 + part * 4 + lane % 4);
       kept[part * 2 + half] = bf16_pair(g.values[g.pair & 3], g.values[g.pair >> 2]);
     }
@@ -86,8 +87,8 @@ __global__ void pack_inputs(const float* x, uint4* packed) {
   const int lane = threadIdx.x % 32, tile = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
   const int k32 = tile % (kInputs / 32), n = tile / (kInputs / 32) * 8 + lane / 4;
   const float* at = x + static_cast<int64_t>(n) * kInputs + k32 * 32 + lane % 4 * 2;
-  packed[tile * 32 + lane] = make_uint4(bf16_pair(at[0], at[1]), bf16_pair(at[8], at[9]),
-                                        bf16_pair(at[16], at[17]), bf16_pair(at[24], at[25]));
+  packed[tile * 32 + lane] = make_uint4(
+      bf16_pair(at[0], at[1]), bf16_pair(at[8], at[9]), bf16_pair(at[16], at[17]), bf16_pair(at[24], at[25]));
 }
 
 __device__ inline void multiply_sparse(float (&d)[4], const uint4& a, const uint4& b, uint32_t metadata) {
@@ -113,7 +114,7 @@ struct Shape {
 
 template <class S>
 __device__ void fill_stage(unsigned char* to, uint64_t* full, const unsigned char* weights,
-                           const unsigned char* metadata, const unsigned char* inputs, int step) {
+    const unsigned char* metadata, const unsigned char* inputs, int step) {
   ptx::barrier_expect_bytes(full, S::kStageBytes);
   const int64_t at = int64_t{blockIdx.x} * (kInputs / kStep) + step;
   ptx::copy_bytes(to, weights + at * S::kWeightBytes, S::kWeightBytes, full);
@@ -122,7 +123,7 @@ __device__ void fill_stage(unsigned char* to, uint64_t* full, const unsigned cha
   for (int t = 0; t < S::kAcross * S::kTiles; ++t) {
     const int64_t tile = int64_t{blockIdx.y} * S::kAcross * S::kTiles + t;
     ptx::copy_bytes(to + S::kWeightBytes + S::kMetadataBytes + t * S::kInputBytes,
-                    inputs + (tile * (kInputs / kStep) + step) * S::kInputBytes, S::kInputBytes, full);
+        inputs + (tile * (kInputs / kStep) + step) * S::kInputBytes, S::kInputBytes, full);
   }
 }
 
@@ -143,8 +144,8 @@ __device__ inline void multiply_stage(const unsigned char* stage, float (&sums)[
       const int fragment = k * 8 + band0 + i;
       if constexpr (S::kSparse) {
         const uint4 a = *reinterpret_cast<const uint4*>(stage + fragment * kFragment + lane * 16);
-        const uint32_t metadata = *reinterpret_cast<const uint32_t*>(stage + S::kWeightBytes + fragment * 64 +
-                                                                     lane / 4 * 8 + lane % 2 * 4);
+        const uint32_t metadata = *reinterpret_cast<const uint32_t*>(
+            stage + S::kWeightBytes + fragment * 64 + lane / 4 * 8 + lane % 2 * 4);
 #pragma unroll
         for (int t = 0; t < S::kTiles; ++t) multiply_sparse(sums[i][t], a, b[t], metadata);
       } else {
@@ -162,9 +163,8 @@ __device__ inline void multiply_stage(const unsigned char* stage, float (&sums)[
 
 // y [rows of X, kOutputs] f32.
 template <class S>
-__global__ __launch_bounds__(kThreads) void product(const unsigned char* weights,
-                                                    const unsigned char* metadata,
-                                                    const unsigned char* inputs, float* y) {
+__global__ __launch_bounds__(kThreads) void product(
+    const unsigned char* weights, const unsigned char* metadata, const unsigned char* inputs, float* y) {
   extern __shared__ __align__(128) unsigned char smem[];
   __shared__ uint64_t full[kStages];
   if (threadIdx.x == 0) {
@@ -226,11 +226,11 @@ void run(const Launch& at, const Packed& packed, Array<float> y, int64_t rows) {
                                     : packed.dense.data() + copy * (kWeights / 8);
   const auto bytes = [](const auto* data) { return reinterpret_cast<const unsigned char*>(data); };
   gpu::launch({.kernel = "sparse24",
-               .grid = {kOutputs / kRowsPerBlock, rows / S::kColumns},
-               .block = {kThreads},
-               .shared_bytes = kStages * S::kStageBytes},
-              at.stream(), product<S>, bytes(weights), bytes(packed.metadata.data() + copy * (kWeights / 32)),
-              bytes(packed.inputs.data()), at[y]);
+                  .grid = {kOutputs / kRowsPerBlock, rows / S::kColumns},
+                  .block = {kThreads},
+                  .shared_bytes = kStages * S::kStageBytes},
+      at.stream(), product<S>, bytes(weights), bytes(packed.metadata.data() + copy * (kWeights / 32)),
+      bytes(packed.inputs.data()), at[y]);
 }
 template <bool kSparse>
 void run_fitting(const Launch& at, const Packed& packed, Array<float> y, int64_t rows) {
@@ -244,8 +244,8 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   const int64_t rows = setup.dim(0);
   auto trial = std::make_unique<ArrayTrial>(setup);
   const Packed packed{{setup, kCopies * kWeights / 8}, {setup, kCopies * kWeights / 16},
-                      {setup, rows * kInputs / 8},     {setup, kCopies * kWeights / 32},
-                      std::make_shared<bool>(true),    std::make_shared<int64_t>(0)};
+      {setup, rows * kInputs / 8}, {setup, kCopies * kWeights / 32}, std::make_shared<bool>(true),
+      std::make_shared<int64_t>(0)};
   const auto seed =
       trial->input_from<uint32_t>("seed", 1, [stale = packed.stale](std::span<uint32_t> to, uint64_t from) {
         to[0] = static_cast<uint32_t>(from);
@@ -258,20 +258,20 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   const auto y = trial->output<float>("y", rows * kOutputs);
   const double flops = 2.0 * rows * kWeights, others = rows * (2.0 * kInputs + 4.0 * kOutputs);
   trial->set_cost({.flops = flops, .bytes = 2.0 * kWeights + others, .roof = Roof::kDramRead});
-  trial->set_cost("sparse",
-                  {.flops = flops / 2, .bytes = 1.125 * kWeights + others, .roof = Roof::kDramRead});
+  trial->set_cost(
+      "sparse", {.flops = flops / 2, .bytes = 1.125 * kWeights + others, .roof = Roof::kDramRead});
   trial->device_reference([=](const Launch& at) {
     gpu::launch({.kernel = "exact", .grid = {kOutputs / 256, rows}, .block = {256}}, at.stream(), exact,
-                at[seed], at[x], at[y], static_cast<int>(rows));
+        at[seed], at[x], at[y], static_cast<int>(rows));
   });
   const auto pack = [=](const Launch& at) {
     if (!*packed.stale) return;
     *packed.stale = false;
     gpu::launch({.kernel = "pack_weights", .grid = {kWeights / 512 * 32 / 256, kCopies}, .block = {256}},
-                at.stream(), pack_weights, at[seed], packed.dense.data(), packed.sparse.data(),
-                packed.metadata.data());
+        at.stream(), pack_weights, at[seed], packed.dense.data(), packed.sparse.data(),
+        packed.metadata.data());
     gpu::launch({.kernel = "pack_inputs", .grid = {rows * kInputs / 256 * 32 / 256}, .block = {256}},
-                at.stream(), pack_inputs, at[x], packed.inputs.data());
+        at.stream(), pack_inputs, at[x], packed.inputs.data());
   };
   trial->variant("dense", [=](const Launch& at) {
     pack(at);
@@ -295,17 +295,15 @@ const Registered kSparse24({
         "operand's traffic from shared memory, which does not shrink, allows it.",
     .claim = {.text = "Up to 2 times over dense, for large products and batches of 128 to 256; small batches "
                       "gain little.",
-              .variant = "sparse",
-              .speedup = 2},
+        .variant = "sparse",
+        .speedup = 2},
     .rotation = Rotation::kHot,  // W rotates by itself
     .min_compute = 90,
     .variants = {{.name = "dense", .idea = "mma.sync m16n8k16 over all weights, zeros included"},
-                 {.name = "sparse", .idea = "mma.sp m16n8k32 over packed weights and metadata"}},
-    .sizes = {{.label = "batch 8", .dims = {8}},
-              {.label = "batch 32", .dims = {32}},
-              {.label = "batch 128", .dims = {128}},
-              {.label = "batch 512", .dims = {512}},
-              {.label = "batch 2048", .dims = {2048}}},
+        {.name = "sparse", .idea = "mma.sp m16n8k32 over packed weights and metadata"}},
+    .sizes = {{.label = "batch 8", .dims = {8}}, {.label = "batch 32", .dims = {32}},
+        {.label = "batch 128", .dims = {128}}, {.label = "batch 512", .dims = {512}},
+        {.label = "batch 2048", .dims = {2048}}},
     .quick = {{.label = "batch 8", .dims = {8}}},
     .tolerance = {.relative = 1e-6, .absolute = 0.01},
     .make = make,

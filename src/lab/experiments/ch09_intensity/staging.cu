@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Bringing data closer before it is needed: prefetches into L2, and tiles staged in shared memory by the
 // three means of the chip (through registers, cp.async, bulk copies).
 #include <cuda_pipeline.h>
@@ -12,7 +13,7 @@ namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 
-// One warp walks kSpan bytes in order, 512 a step: few warps, so that latency shows. What to ask for ahead of
+// One warp walks kSpan bytes in order, 512 per step: few warps, so that latency shows. What to ask for ahead of
 // time:
 constexpr int kSpan = 1 << 16, kSteps = kSpan / 512, kAhead = 8;
 struct Nothing {
@@ -65,7 +66,7 @@ std::unique_ptr<Trial> make_prefetch(const Setup& setup) {
   const auto add = [&](const char* name, auto kernel) {
     trial->variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = name, .grid = {at.stream().device().num_sms}, .block = {kThreads}}, at.stream(),
-                  kernel, reinterpret_cast<const float4*>(at[x]), at[y], static_cast<int>(spans));
+          kernel, reinterpret_cast<const float4*>(at[x]), at[y], static_cast<int>(spans));
     });
   };
   add("none", sum_spans<Nothing, 1>);
@@ -83,13 +84,14 @@ const Registered kPrefetch({
         "Eight warps an SM with one load in flight each wait for memory most of the time. A prefetch eight "
         "steps ahead "
         "turns a miss to memory into an L2 hit; plain unrolling keeps eight loads in flight and hides both.",
-    .claim =
-        {.text = "Prefetching 128 bytes ahead into L2 overlaps latency with other work; no number is given."},
+    .claim = {.text =
+                  "Prefetching 128 bytes ahead into L2 overlaps latency with other work; no number is given.",
+        .variant = "prefetch-lines"},
     .min_compute = 90,
     .variants = {{.name = "none", .idea = "one 16-byte load a lane in flight"},
-                 {.name = "prefetch-lines", .idea = "prefetch.global.L2 by every lane, 4 KiB ahead"},
-                 {.name = "prefetch-bulk", .idea = "cp.async.bulk.prefetch.L2 of 2 KiB by one lane"},
-                 {.name = "unrolled", .idea = "no prefetch, eight loads in flight"}},
+        {.name = "prefetch-lines", .idea = "prefetch.global.L2 by every lane, 4 KiB ahead"},
+        {.name = "prefetch-bulk", .idea = "cp.async.bulk.prefetch.L2 of 2 KiB by one lane"},
+        {.name = "unrolled", .idea = "no prefetch, eight loads in flight"}},
     .sizes = sizes_of({1 << 22, 1 << 26}),
     .quick = sizes_of({1 << 22}),
     .tolerance = {.relative = 1e-4},
@@ -120,8 +122,8 @@ __global__ __launch_bounds__(kThreads) void dot_direct(const float* a, const flo
 }
 
 // Load, wait, compute, wait: nothing overlaps within the block.
-__global__ __launch_bounds__(kThreads) void dot_one_buffer(const float* a, const float* b, float* y,
-                                                           int tiles) {
+__global__ __launch_bounds__(kThreads) void dot_one_buffer(
+    const float* a, const float* b, float* y, int tiles) {
   __shared__ __align__(16) float staged[2][kTile];
   __shared__ float scratch[kWarps];
   for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -142,8 +144,8 @@ __device__ inline void copy_tile_async(float* to, const float* a, const float* b
   }
 }
 template <int kStages>
-__global__ __launch_bounds__(kThreads) void dot_cp_async(const float* a, const float* b, float* y,
-                                                         int tiles) {
+__global__ __launch_bounds__(kThreads) void dot_cp_async(
+    const float* a, const float* b, float* y, int tiles) {
   extern __shared__ __align__(128) float ring[];
   __shared__ float scratch[kWarps];
   int fetched = blockIdx.x;
@@ -216,10 +218,10 @@ std::unique_ptr<Trial> make_staged(const Setup& setup) {
   const auto add = [&](const char* name, auto kernel, int stages) {
     trial->variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = name,
-                   .grid = {int64_t{at.stream().device().num_sms} * 3},
-                   .block = {kThreads},
-                   .shared_bytes = stages * 2 * kTile * static_cast<int64_t>(sizeof(float))},
-                  at.stream(), kernel, at[a], at[b], at[y], static_cast<int>(tiles));
+                      .grid = {int64_t{at.stream().device().num_sms} * 3},
+                      .block = {kThreads},
+                      .shared_bytes = stages * 2 * kTile * static_cast<int64_t>(sizeof(float))},
+          at.stream(), kernel, at[a], at[b], at[y], static_cast<int>(tiles));
     });
   };
   add("one-buffer", dot_one_buffer, 0);
@@ -244,11 +246,11 @@ const Registered kStaged({
                       "given here."},
     .min_compute = 90,
     .variants = {{.name = "one-buffer", .idea = "load to shared memory, barrier, compute, barrier"},
-                 {.name = "direct", .idea = "no shared memory, operands straight to registers"},
-                 {.name = "cp-async-2", .idea = "cp.async of 16 bytes, two stages"},
-                 {.name = "cp-async-4", .idea = "cp.async of 16 bytes, four stages"},
-                 {.name = "bulk-2", .idea = "bulk copies of 8 KiB, two stages"},
-                 {.name = "bulk-4", .idea = "bulk copies of 8 KiB, four stages"}},
+        {.name = "direct", .idea = "no shared memory, operands straight to registers"},
+        {.name = "cp-async-2", .idea = "cp.async of 16 bytes, two stages"},
+        {.name = "cp-async-4", .idea = "cp.async of 16 bytes, four stages"},
+        {.name = "bulk-2", .idea = "bulk copies of 8 KiB, two stages"},
+        {.name = "bulk-4", .idea = "bulk copies of 8 KiB, four stages"}},
     .sizes = sizes_of({1 << 20, 1 << 23, 1 << 26}),
     .quick = sizes_of({1 << 20}),
     .tolerance = {.relative = 1e-4, .absolute = 1e-3},

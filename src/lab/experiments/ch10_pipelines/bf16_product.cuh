@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // C = A B^T in BF16 with F32 sums, as several experiments of this chapter compute it: tiles of 128 x 128
 // outputs, 64 of K (128 bytes) a step, operands through swizzled shared memory, two warpgroups of 64 rows
@@ -37,8 +38,8 @@ __device__ inline void store_sums(const float (&sums)[64], __nv_bfloat16* c, int
 }
 
 // One step of K for a warpgroup: 64 rows of A's tile from `a_row` with all of B's.
-__device__ inline void multiply_step(float (&sums)[64], const unsigned char* stage, int a_row,
-                                     int accumulate) {
+__device__ inline void multiply_step(
+    float (&sums)[64], const unsigned char* stage, int a_row, int accumulate) {
   const uint32_t at = ptx::shared_address(stage);
   const uint64_t a = wgmma::descriptor(at + a_row * 128), b = wgmma::descriptor(at + kOperandBytes);
 #pragma unroll
@@ -47,8 +48,8 @@ __device__ inline void multiply_step(float (&sums)[64], const unsigned char* sta
 }
 
 // The oracle: F32 sums in order, one output a thread.
-__global__ __launch_bounds__(1024) void exact(const __nv_bfloat16* a, const __nv_bfloat16* b,
-                                              __nv_bfloat16* c, Shape s) {
+__global__ __launch_bounds__(1024) void exact(
+    const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, Shape s) {
   __shared__ float tile_a[32][33], tile_b[32][33];
   const int64_t row = blockIdx.y * 32 + threadIdx.y, other = blockIdx.x * 32 + threadIdx.y;
   float sum = 0.f;
@@ -68,15 +69,15 @@ constexpr Tolerance kTolerance{.relative = 1.0 / 128, .absolute = 0.02};
 
 inline Arrays declare(ArrayTrial& trial, const Shape& s) {
   const Arrays arrays{trial.input<__nv_bfloat16>("a", int64_t{s.m} * s.k),
-                      trial.input<__nv_bfloat16>("b", int64_t{s.n} * s.k),
-                      trial.output<__nv_bfloat16>("c", int64_t{s.m} * s.n)};
+      trial.input<__nv_bfloat16>("b", int64_t{s.n} * s.k),
+      trial.output<__nv_bfloat16>("c", int64_t{s.m} * s.n)};
   trial.set_cost({.flops = 2.0 * s.m * s.n * s.k,
-                  .bytes = 2.0 * (1.0 * s.m * s.k + 1.0 * s.n * s.k + 1.0 * s.m * s.n),
-                  .roof = Roof::kTensorBf16});
+      .bytes = 2.0 * (1.0 * s.m * s.k + 1.0 * s.n * s.k + 1.0 * s.m * s.n),
+      .roof = Roof::kTensorBf16});
   trial.set_tolerance(kTolerance);
   trial.device_reference([=](const Launch& at) {
     gpu::launch({.kernel = "exact", .grid = {s.n / 32, s.m / 32}, .block = {32, 32}}, at.stream(), exact,
-                at[arrays.a], at[arrays.b], at[arrays.c], s);
+        at[arrays.a], at[arrays.b], at[arrays.c], s);
   });
   return arrays;
 }
@@ -84,10 +85,10 @@ inline Arrays declare(ArrayTrial& trial, const Shape& s) {
 // Boxes of `box_rows` rows and 64 columns of a [rows, k] matrix.
 inline gpu::TensorMap map_of(const __nv_bfloat16* data, int64_t rows, int64_t k, int box_rows) {
   return gpu::make_tensor_map(data, {.element = gpu::TensorElement::kBF16,
-                                     .rank = 2,
-                                     .dims = {k, rows},
-                                     .strides = {k * 2},
-                                     .box = {kStep, box_rows}});
+                                        .rank = 2,
+                                        .dims = {k, rows},
+                                        .strides = {k * 2},
+                                        .box = {kStep, box_rows}});
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Results that blocks combine: through memory and a second kernel, by atomics, or in distributed shared
 // memory.
 #include <cooperative_groups.h>
@@ -74,19 +75,19 @@ std::unique_ptr<Trial> make_sum(const Setup& setup) {
   });
   const gpu::Extent grid = {rows * kParts}, block = {kThreads};
   trial->variant("two-kernels", [=](const Launch& at) {
-    gpu::launch({.kernel = "sum_parts", .grid = grid, .block = block}, at.stream(), sum_parts, at[x],
-                at[parts]);
+    gpu::launch(
+        {.kernel = "sum_parts", .grid = grid, .block = block}, at.stream(), sum_parts, at[x], at[parts]);
     gpu::launch({.kernel = "combine_parts", .grid = {(rows + kThreads - 1) / kThreads}, .block = block},
-                at.stream(), combine_parts, at[parts], at[y], static_cast<int>(rows));
+        at.stream(), combine_parts, at[parts], at[y], static_cast<int>(rows));
   });
   trial->variant("atomics", [=](const Launch& at) {
     gpu::fill_bytes(at[y], 0, rows * 4, at.stream());
-    gpu::launch({.kernel = "sum_atomic", .grid = grid, .block = block}, at.stream(), sum_atomic, at[x],
-                at[y]);
+    gpu::launch(
+        {.kernel = "sum_atomic", .grid = grid, .block = block}, at.stream(), sum_atomic, at[x], at[y]);
   });
   trial->variant("cluster-8", [=](const Launch& at) {
     gpu::launch({.kernel = "sum_cluster", .grid = grid, .block = block, .cluster = {kParts}}, at.stream(),
-                sum_cluster, at[x], at[y]);
+        sum_cluster, at[x], at[y]);
   });
   return trial;
 }
@@ -102,11 +103,10 @@ const Registered kSum({
                       "second kernel."},
     .min_compute = 90,
     .variants = {{.name = "two-kernels", .idea = "partial sums to memory, a second kernel adds them"},
-                 {.name = "atomics", .idea = "results cleared, then one atomicAdd a block"},
-                 {.name = "cluster-8", .idea = "the eight blocks of a row are a cluster"}},
-    .sizes = {{.label = "16 rows", .dims = {16}},
-              {.label = "128 rows", .dims = {128}},
-              {.label = "1024 rows", .dims = {1024}}},
+        {.name = "atomics", .idea = "results cleared, then one atomicAdd a block"},
+        {.name = "cluster-8", .idea = "the eight blocks of a row are a cluster"}},
+    .sizes = {{.label = "16 rows", .dims = {16}}, {.label = "128 rows", .dims = {128}},
+        {.label = "1024 rows", .dims = {1024}}},
     .quick = {{.label = "16 rows", .dims = {16}}},
     .tolerance = {.relative = 1e-4},
     .make = make_sum,
@@ -127,30 +127,29 @@ __device__ inline void for_each_key(const uint4* keys, int64_t vectors, Count&& 
   }
 }
 
-__global__ __launch_bounds__(kHistogramThreads) void histogram_global(const uint4* keys, uint32_t* bins,
-                                                                      int64_t vectors) {
+__global__ __launch_bounds__(kHistogramThreads) void histogram_global(
+    const uint4* keys, uint32_t* bins, int64_t vectors) {
   for_each_key(keys, vectors, [&](uint32_t key) { atomicAdd(&bins[key], 1u); });
 }
 
 // A cluster holds all counters together: block b those whose key modulo kCluster is b.
 template <int kCluster>
-__global__ __launch_bounds__(kHistogramThreads) void histogram_cluster(const uint4* keys, uint32_t* bins,
-                                                                       int64_t vectors) {
+__global__ __launch_bounds__(kHistogramThreads) void histogram_cluster(
+    const uint4* keys, uint32_t* bins, int64_t vectors) {
   extern __shared__ uint32_t mine[];
   const cg::cluster_group cluster = cg::this_cluster();
   for (int i = threadIdx.x; i < kBins / kCluster; i += kHistogramThreads) mine[i] = 0;
   cluster.sync();
-  for_each_key(keys, vectors, [&](uint32_t key) {
-    atomicAdd(cluster.map_shared_rank(mine, key % kCluster) + key / kCluster, 1u);
-  });
+  for_each_key(keys, vectors,
+      [&](uint32_t key) { atomicAdd(cluster.map_shared_rank(mine, key % kCluster) + key / kCluster, 1u); });
   cluster.sync();
   for (int i = threadIdx.x; i < kBins / kCluster; i += kHistogramThreads)
     if (mine[i] != 0) atomicAdd(&bins[i * kCluster + cluster.block_rank()], mine[i]);
 }
 
 // Without clusters: the keys are read twice, each time for the half of the counters that fits.
-__global__ __launch_bounds__(kHistogramThreads) void histogram_half(const uint4* keys, uint32_t* bins,
-                                                                    int64_t vectors, uint32_t half) {
+__global__ __launch_bounds__(kHistogramThreads) void histogram_half(
+    const uint4* keys, uint32_t* bins, int64_t vectors, uint32_t half) {
   extern __shared__ uint32_t mine[];
   for (int i = threadIdx.x; i < kBins / 2; i += kHistogramThreads) mine[i] = 0;
   __syncthreads();
@@ -179,11 +178,11 @@ std::unique_ptr<Trial> make_histogram(const Setup& setup) {
   const auto run = [=](const Launch& at, const char* name, auto kernel, int cluster, int64_t shared,
                        auto... more) {
     gpu::launch({.kernel = name,
-                 .grid = {at.stream().device().num_sms / cluster * cluster},
-                 .block = {kHistogramThreads},
-                 .shared_bytes = shared,
-                 .cluster = {cluster}},
-                at.stream(), kernel, reinterpret_cast<const uint4*>(at[keys]), at[bins], vectors, more...);
+                    .grid = {at.stream().device().num_sms / cluster * cluster},
+                    .block = {kHistogramThreads},
+                    .shared_bytes = shared,
+                    .cluster = {cluster}},
+        at.stream(), kernel, reinterpret_cast<const uint4*>(at[keys]), at[bins], vectors, more...);
   };
   constexpr int64_t kAll = kBins * int64_t{sizeof(uint32_t)};
   const auto clear = [=](const Launch& at) { gpu::fill_bytes(at[bins], 0, kAll, at.stream()); };
@@ -216,12 +215,13 @@ const Registered kHistogram({
                  "end each cluster adds "
                  "its counters to memory.",
     .claim = {.text = "Distributed shared memory takes loads, stores and atomics between the blocks of a "
-                      "cluster without L2."},
+                      "cluster without L2.",
+        .variant = "cluster-2"},
     .min_compute = 90,
     .variants = {{.name = "global-atomics", .idea = "one atomic in L2 a key"},
-                 {.name = "two-passes", .idea = "half of the counters in shared memory at a time"},
-                 {.name = "cluster-2", .idea = "counters split over two blocks"},
-                 {.name = "cluster-4", .idea = "counters split over four blocks"}},
+        {.name = "two-passes", .idea = "half of the counters in shared memory at a time"},
+        {.name = "cluster-2", .idea = "counters split over two blocks"},
+        {.name = "cluster-4", .idea = "counters split over four blocks"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 27}),
     .quick = sizes_of({1 << 20}),
     .make = make_histogram,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The chapter's ladder on tensor cores: one buffer, two, four, warps with roles, and blocks that share a
 // tile.
 #include "lab/experiments/ch10_pipelines/bf16_product.cuh"
@@ -10,8 +11,7 @@ using namespace bf16_product;
 // Everyone multiplies; thread 0 also asks for the tile kStages steps ahead once everyone has used the buffer.
 template <int kStages>
 __global__ __launch_bounds__(256) void uniform(const __grid_constant__ gpu::TensorMap a_map,
-                                               const __grid_constant__ gpu::TensorMap b_map, __nv_bfloat16* c,
-                                               const Shape s) {
+    const __grid_constant__ gpu::TensorMap b_map, __nv_bfloat16* c, const Shape s) {
   extern __shared__ unsigned char raw[];
   unsigned char* smem = ptx::align_shared(raw, 1024);
   __shared__ uint64_t full[kStages];
@@ -50,8 +50,7 @@ constexpr int kRoleStages = 4;
 
 template <int kCluster>
 __global__ __launch_bounds__(384, 1) void roles(const __grid_constant__ gpu::TensorMap a_map,
-                                                const __grid_constant__ gpu::TensorMap b_map,
-                                                __nv_bfloat16* c, const Shape s) {
+    const __grid_constant__ gpu::TensorMap b_map, __nv_bfloat16* c, const Shape s) {
   extern __shared__ unsigned char raw[];
   unsigned char* smem = ptx::align_shared(raw, 1024);
   __shared__ uint64_t full[kRoleStages], empty[kRoleStages];
@@ -82,7 +81,7 @@ __global__ __launch_bounds__(384, 1) void roles(const __grid_constant__ gpu::Ten
         ptx::copy_box_2d(to + kOperandBytes, &b_map, step * kStep, column, &full[stage], ptx::kEvictLast);
       else
         ptx::copy_box_2d_to_cluster(to + kOperandBytes + rank * (kOperandBytes / 2), &b_map, step * kStep,
-                                    column + rank * (kTile / 2), &full[stage], 3);
+            column + rank * (kTile / 2), &full[stage], 3);
     }
   } else {
     ptx::take_registers<232>();
@@ -121,12 +120,12 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   const auto add = [&](const char* name, auto kernel, int stages, int threads, int cluster) {
     trial->variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = name,
-                   .grid = {n / kTile, n / kTile},
-                   .block = {threads},
-                   .shared_bytes = stages * kStageBytes + 1024,
-                   .cluster = {1, cluster}},
-                  at.stream(), kernel, map_of(at[arrays.a], n, n, kTile),
-                  map_of(at[arrays.b], n, n, kTile / cluster), at[arrays.c], s);
+                      .grid = {n / kTile, n / kTile},
+                      .block = {threads},
+                      .shared_bytes = stages * kStageBytes + 1024,
+                      .cluster = {1, cluster}},
+          at.stream(), kernel, map_of(at[arrays.a], n, n, kTile), map_of(at[arrays.b], n, n, kTile / cluster),
+          at[arrays.c], s);
     });
   };
   add("one-buffer", uniform<1>, 1, 256, 1);
@@ -150,14 +149,14 @@ const Registered kPipeline({
     .claim = {.text = "41.3 ms naive, 20.5 ms double-buffered, 18.4 ms warp-specialised, 17.2 ms with "
                       "clusters; sizes and GPU "
                       "are not stated.",
-              .variant = "two-stages",
-              .speedup = 2.01},
+        .variant = "two-stages",
+        .speedup = 2.01},
     .min_compute = 90,
     .variants = {{.name = "one-buffer", .idea = "copy, wait, multiply, wait"},
-                 {.name = "two-stages", .idea = "the next tile is copied during this one's products"},
-                 {.name = "four-stages", .idea = "three tiles in flight"},
-                 {.name = "warp-roles", .idea = "a copying warp and two multiplying warpgroups, four stages"},
-                 {.name = "roles-cluster", .idea = "and pairs of blocks fetch B's tile once, by multicast"}},
+        {.name = "two-stages", .idea = "the next tile is copied during this one's products"},
+        {.name = "four-stages", .idea = "three tiles in flight"},
+        {.name = "warp-roles", .idea = "a copying warp and two multiplying warpgroups, four stages"},
+        {.name = "roles-cluster", .idea = "and pairs of blocks fetch B's tile once, by multicast"}},
     .sizes = sizes_of({1024, 4096}),
     .quick = sizes_of({1024}),
     .make = make,

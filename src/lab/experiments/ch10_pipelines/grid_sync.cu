@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Steps that depend on all of the step before: a kernel each, or one kernel that meets at grid-wide barriers.
 // And what one meeting costs at every level.
 #include <cooperative_groups.h>
@@ -70,7 +71,7 @@ std::unique_ptr<Trial> make_steps(const Setup& setup) {
     begin(at);
     for (int step = 0; step < kSteps; ++step)
       gpu::launch({.kernel = "step_once", .grid = {blocks}, .block = {kThreads}}, at.stream(), step_once,
-                  step % 2 ? at[other] : at[y], step % 2 ? at[y] : at[other], n);
+          step % 2 ? at[other] : at[y], step % 2 ? at[y] : at[other], n);
   };
   trial->variant("launches", launches);
   const auto graphs = std::make_shared<std::vector<gpu::Graph>>();
@@ -87,7 +88,7 @@ std::unique_ptr<Trial> make_steps(const Setup& setup) {
   trial->variant("by-hand", [=](const Launch& at) {
     begin(at);
     launch_cooperative(at, {blocks, kThreads}, steps_by_gate, at[y], at[other], n, kSteps,
-                       reinterpret_cast<Gate*>(at[gate]));
+        reinterpret_cast<Gate*>(at[gate]));
   });
   return trial;
 }
@@ -101,14 +102,15 @@ const Registered kStepsExperiment({
                  "grid barrier costs one round trip through L2 and keeps the blocks in place. When a step "
                  "takes long all are "
                  "the same.",
-    .claim = {.text = "One cooperative kernel replaces 2000 launches; no time is given."},
+    .claim = {.text = "One cooperative kernel replaces 2000 launches; no time is given.",
+        .variant = "grid-sync"},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .min_compute = 90,
     .variants = {{.name = "launches", .idea = "a kernel a step"},
-                 {.name = "graph", .idea = "the same kernels, launched as one graph"},
-                 {.name = "grid-sync", .idea = "one cooperative kernel, cooperative groups' barrier"},
-                 {.name = "by-hand", .idea = "one cooperative kernel, a barrier of one word"}},
+        {.name = "graph", .idea = "the same kernels, launched as one graph"},
+        {.name = "grid-sync", .idea = "one cooperative kernel, cooperative groups' barrier"},
+        {.name = "by-hand", .idea = "one cooperative kernel, a barrier of one word"}},
     .sizes = sizes_of({1 << 12, 1 << 17, 1 << 21, 1 << 24}),
     .quick = sizes_of({1 << 17}),
     .tolerance = {.relative = 1e-3, .absolute = 1e-5},
@@ -166,11 +168,11 @@ std::unique_ptr<Trial> make_cost(const Setup& setup) {
   trial->reference([=](const HostArrays& host) {
     for (uint32_t& v : host[y]) v = static_cast<uint32_t>(count);
   });
-  const auto boundaries = [=](const Launch& at) {  // two a round, as the others meet twice
+  const auto boundaries = [=](const Launch& at) {  // two per round, as the others meet twice
     for (int i = 0; i < 2 * count; ++i) {
       const uint32_t* from = i == 0 ? at[zeros] : i % 2 ? at[values] : at[y];
       gpu::launch({.kernel = "hand_over", .grid = {blocks}, .block = {kThreads}}, at.stream(), hand_over,
-                  from, i % 2 ? at[y] : at[values], i % 2 ? 0u : 1u);
+          from, i % 2 ? at[y] : at[values], i % 2 ? 0u : 1u);
     }
   };
   trial->variant("kernel-boundary", boundaries);
@@ -184,11 +186,11 @@ std::unique_ptr<Trial> make_cost(const Setup& setup) {
   });
   trial->variant("cluster-sync", [=](const Launch& at) {
     gpu::launch({.kernel = "meet_cluster", .grid = {blocks}, .block = {kThreads}, .cluster = {4}},
-                at.stream(), meet_cluster, at[y], count);
+        at.stream(), meet_cluster, at[y], count);
   });
   trial->variant("block-sync", [=](const Launch& at) {
     gpu::launch({.kernel = "meet_block", .grid = {blocks}, .block = {kThreads}}, at.stream(), meet_block,
-                at[y], count);
+        at[y], count);
   });
   return trial;
 }
@@ -201,15 +203,16 @@ const Registered kCost({
         "The wider the group, the farther the news travels: within an SM some tens of cycles, within a GPC a "
         "few hundred, "
         "through L2 about a microsecond, and a kernel's end and the next one's start more than that.",
-    .claim = {.text = "Cluster barriers are cheaper than grid barriers, which are heavyweight."},
+    .claim = {.text = "Cluster barriers are cheaper than grid barriers, which are heavyweight.",
+        .variant = "cluster-sync"},
     .timing = Timing::kEvents,
     .rotation = Rotation::kHot,
     .min_compute = 90,
     .variants = {{.name = "kernel-boundary", .idea = "a launch a meeting"},
-                 {.name = "graph-boundary", .idea = "the same kernels in one graph"},
-                 {.name = "grid-sync", .idea = "cooperative groups over all SMs"},
-                 {.name = "cluster-sync", .idea = "clusters of four blocks"},
-                 {.name = "block-sync", .idea = "__syncthreads of 256 threads"}},
+        {.name = "graph-boundary", .idea = "the same kernels in one graph"},
+        {.name = "grid-sync", .idea = "cooperative groups over all SMs"},
+        {.name = "cluster-sync", .idea = "clusters of four blocks"},
+        {.name = "block-sync", .idea = "__syncthreads of 256 threads"}},
     .sizes = {{.label = "100 meetings", .dims = {50}}},
     .make = make_cost,
 });

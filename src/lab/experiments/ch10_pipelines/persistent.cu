@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: MIT
 // Many small tasks of uneven length: a launch each, a block each, or blocks that stay and fetch tasks. And a
-// chain of layers for one token: a kernel a layer, or one kernel for all of them (a megakernel).
+// chain of layers for one token: a kernel per layer, or one kernel for all of them (a megakernel).
 #include <algorithm>
 
 #include "gpu/graph.h"
@@ -32,13 +33,13 @@ __global__ __launch_bounds__(kThreads) void block_a_task(const float* x, const i
   __shared__ float scratch[kThreads / 32];
   run_task(x, lengths, y, blockIdx.x, scratch);
 }
-__global__ __launch_bounds__(kThreads) void fixed_shares(const float* x, const int* lengths, float* y,
-                                                         int tasks) {
+__global__ __launch_bounds__(kThreads) void fixed_shares(
+    const float* x, const int* lengths, float* y, int tasks) {
   __shared__ float scratch[kThreads / 32];
   for (int task = blockIdx.x; task < tasks; task += gridDim.x) run_task(x, lengths, y, task, scratch);
 }
-__global__ __launch_bounds__(kThreads) void fetched_tasks(const float* x, const int* lengths, float* y,
-                                                          int tasks, int* head) {
+__global__ __launch_bounds__(kThreads) void fetched_tasks(
+    const float* x, const int* lengths, float* y, int tasks, int* head) {
   __shared__ float scratch[kThreads / 32];
   __shared__ int fetched;
   for (;;) {
@@ -82,11 +83,11 @@ std::unique_ptr<Trial> make_tasks(const Setup& setup) {
   });
   trial->variant("block-a-task", [=](const Launch& at) {
     gpu::launch({.kernel = "block_a_task", .grid = {tasks}, .block = {kThreads}}, at.stream(), block_a_task,
-                at[x], at[lengths], at[y]);
+        at[x], at[lengths], at[y]);
   });
   trial->variant("persistent-fixed", [=](const Launch& at) {
     gpu::launch({.kernel = "fixed_shares", .grid = {std::min<int64_t>(tasks, resident)}, .block = {kThreads}},
-                at.stream(), fixed_shares, at[x], at[lengths], at[y], tasks);
+        at.stream(), fixed_shares, at[x], at[lengths], at[y], tasks);
   });
   trial->variant("persistent-queue", [=](const Launch& at) {
     gpu::fill_bytes(at[head], 0, 4, at.stream());
@@ -107,21 +108,21 @@ const Registered kTasks({
                  "unluckiest block, one "
                  "with a queue does what the hardware does, for an atomic a task.",
     .claim = {.text = "1000 tasks of 0.1 ms: 20 ms of launches saved, throughput 2 to 3 times.",
-              .variant = "persistent-queue",
-              .speedup = 2.5},
+        .variant = "persistent-queue",
+        .speedup = 2.5},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "launch-a-task", .idea = "one launch of one block a task"},
-                 {.name = "block-a-task", .idea = "one launch, a block a task"},
-                 {.name = "persistent-fixed", .idea = "eight blocks an SM, tasks dealt out in advance"},
-                 {.name = "persistent-queue", .idea = "eight blocks an SM, tasks fetched with an atomic"}},
+        {.name = "block-a-task", .idea = "one launch, a block a task"},
+        {.name = "persistent-fixed", .idea = "eight blocks an SM, tasks dealt out in advance"},
+        {.name = "persistent-queue", .idea = "eight blocks an SM, tasks fetched with an atomic"}},
     .sizes = {{.label = "1000 tasks", .dims = {1000}}, {.label = "20000 tasks", .dims = {20000}}},
     .quick = {{.label = "1000 tasks", .dims = {1000}}},
     .tolerance = {.relative = 1e-3, .absolute = 1e-3},
     .make = make_tasks,
 });
 
-// One token through kLayers layers x <- relu(W x) of width `dim`, F32. A warp a row.
+// One token through kLayers layers x <- relu(W x) of width `dim`, F32. A warp per row.
 constexpr int kLayers = 16;
 
 __device__ inline float row_product(const float* w, const float* x, int dim, int lane) {
@@ -151,16 +152,16 @@ __device__ inline void prefetch_rows(const float* w, int dim) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(w + int64_t{row} * dim), "r"(dim * 4)
                : "memory");
 }
-__global__ __launch_bounds__(kThreads) void one_layer_early(const float* w, const float* x, float* y,
-                                                            int dim) {
+__global__ __launch_bounds__(kThreads) void one_layer_early(
+    const float* w, const float* x, float* y, int dim) {
   prefetch_rows(w, dim);
   ptx::wait_for_dependencies();
   ptx::launch_dependents();
   run_layer(w, x, y, dim);
 }
 template <bool kPrefetch>
-__global__ __launch_bounds__(kThreads) void all_layers(const float* w, const float* x, float* odd,
-                                                       float* even, int dim, Gate* gate) {
+__global__ __launch_bounds__(kThreads) void all_layers(
+    const float* w, const float* x, float* odd, float* even, int dim, Gate* gate) {
   for (int layer = 0; layer < kLayers; ++layer) {
     const float* from = layer == 0 ? x : layer % 2 ? odd : even;
     run_layer(w + int64_t{layer} * dim * dim, from, layer % 2 ? even : odd, dim);
@@ -179,10 +180,10 @@ std::unique_ptr<Trial> make_mega(const Setup& setup) {
   const auto gate = trial->scratch<uint32_t>("gate", 1);
   const auto y = trial->output<float>("y", dim);  // the even layers' output, the last one's in the end
   trial->set_cost({.flops = 2.0 * kLayers * dim * dim,
-                   .bytes = 4.0 * kLayers * dim * dim,
-                   .roof = Roof::kNone,
-                   .items = kLayers,
-                   .item = "layer"});
+      .bytes = 4.0 * kLayers * dim * dim,
+      .roof = Roof::kNone,
+      .items = kLayers,
+      .item = "layer"});
   trial->reference([=](const HostArrays& host) {
     std::vector<float> now(host[x].begin(), host[x].end()), next(now.size());
     for (size_t layer = 0; layer < kLayers; ++layer) {
@@ -202,11 +203,10 @@ std::unique_ptr<Trial> make_mega(const Setup& setup) {
     for (int layer = 0; layer < kLayers; ++layer) {
       const float* from = layer == 0 ? at[x] : layer % 2 ? at[odd] : at[y];
       gpu::launch({.kernel = "one_layer",
-                   .grid = {blocks},
-                   .block = {kThreads},
-                   .overlaps_previous = early && layer > 0},
-                  at.stream(), kernel, at[w] + int64_t{layer} * dim * dim, from, layer % 2 ? at[y] : at[odd],
-                  dim);
+                      .grid = {blocks},
+                      .block = {kThreads},
+                      .overlaps_previous = early && layer > 0},
+          at.stream(), kernel, at[w] + int64_t{layer} * dim * dim, from, layer % 2 ? at[y] : at[odd], dim);
     }
   };
   trial->variant("kernel-a-layer", [=](const Launch& at) { layers(at, one_layer, false); });
@@ -225,7 +225,7 @@ std::unique_ptr<Trial> make_mega(const Setup& setup) {
   const auto add_mega = [&](const char* name, auto kernel) {
     trial->variant(name, [=](const Launch& at) {
       launch_cooperative(at, {blocks, kThreads}, kernel, at[w], at[x], at[odd], at[y], dim,
-                         reinterpret_cast<Gate*>(at[gate]));
+          reinterpret_cast<Gate*>(at[gate]));
     });
   };
   add_mega("megakernel", all_layers<false>);
@@ -243,20 +243,19 @@ const Registered kMega({
                  "fetch the next layer's "
                  "weights before it.",
     .claim = {.text = "Megakernels cut decode latency 1.2 to 6.7 times against a launch a layer.",
-              .variant = "megakernel",
-              .speedup = 1.2},
+        .variant = "megakernel",
+        .speedup = 1.2},
     .timing = Timing::kWallClock,
     .min_compute = 90,
     .variants = {{.name = "kernel-a-layer", .idea = "sixteen launches"},
-                 {.name = "graph", .idea = "sixteen kernels in one graph"},
-                 {.name = "graph-early-start",
-                  .idea = "the graph with programmatic dependent launch, weights prefetched"},
-                 {.name = "megakernel", .idea = "one cooperative kernel, a barrier between layers"},
-                 {.name = "megakernel-prefetch",
-                  .idea = "and the next layer's weights prefetched before the barrier"}},
-    .sizes = {{.label = "width 512", .dims = {512}},
-              {.label = "width 1024", .dims = {1024}},
-              {.label = "width 2048", .dims = {2048}}},
+        {.name = "graph", .idea = "sixteen kernels in one graph"},
+        {.name = "graph-early-start",
+            .idea = "the graph with programmatic dependent launch, weights prefetched"},
+        {.name = "megakernel", .idea = "one cooperative kernel, a barrier between layers"},
+        {.name = "megakernel-prefetch",
+            .idea = "and the next layer's weights prefetched before the barrier"}},
+    .sizes = {{.label = "width 512", .dims = {512}}, {.label = "width 1024", .dims = {1024}},
+        {.label = "width 2048", .dims = {2048}}},
     .quick = {{.label = "width 512", .dims = {512}}},
     .tolerance = {.relative = 1e-3, .absolute = 1e-6},
     .make = make_mega,

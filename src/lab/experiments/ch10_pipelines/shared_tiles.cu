@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tiles that several blocks need: each fetches its own copy, one fetches for all (multicast), or one keeps it
 // and the others read it over the SM-to-SM network (distributed shared memory). And what launching in
 // clusters costs by itself.
@@ -34,8 +35,8 @@ __device__ inline void load_weights(float (&weights)[kPerThread], int reader) {
     weights[i] = weight_at(reader, (i / 4 * kMathThreads + threadIdx.x) * 4 + i % 4);
 }
 template <class Load>
-__device__ inline void finish_tile(const float (&weights)[kPerThread], const Reading& r, int reader, int tile,
-                                   Load&& load) {
+__device__ inline void finish_tile(
+    const float (&weights)[kPerThread], const Reading& r, int reader, int tile, Load&& load) {
   float sum = 0.f;
 #pragma unroll
   for (int i = 0; i < kPerThread / 4; ++i) {
@@ -110,8 +111,8 @@ __global__ __launch_bounds__(kMathThreads) void read_remote(const Reading r) {
   const auto fetch = [&](int tile, int it) {
     if (rank != 0 || threadIdx.x != 0 || tile >= r.num_tiles) return;
     ptx::barrier_expect_bytes(&full[it % 2], kTileBytes);
-    ptx::copy_bytes(ring + it % 2 * kTileBytes, r.tiles + int64_t{tile} * kTileFloats, kTileBytes,
-                    &full[it % 2]);
+    ptx::copy_bytes(
+        ring + it % 2 * kTileBytes, r.tiles + int64_t{tile} * kTileFloats, kTileBytes, &full[it % 2]);
   };
   float weights[kPerThread];
   load_weights(weights, reader);
@@ -134,8 +135,8 @@ std::unique_ptr<Trial> make_shared_tiles(const Setup& setup) {
   const auto x = trial->input<float>("tiles", tiles * kTileFloats);
   const auto y = trial->output<float>("y", kReaders * tiles * kWarps);
   trial->set_cost({.flops = 2.0 * kReaders * tiles * kTileFloats,
-                   .bytes = 1.0 * tiles * kTileBytes,
-                   .roof = Roof::kDramRead});
+      .bytes = 1.0 * tiles * kTileBytes,
+      .roof = Roof::kDramRead});
   trial->reference([=](const HostArrays& host) {
     for (size_t i = 0; i < host[x].size(); ++i) {
       const size_t tile = i / kTileFloats, in = i % kTileFloats, warp = in / 4 % kMathThreads / 32;
@@ -147,11 +148,11 @@ std::unique_ptr<Trial> make_shared_tiles(const Setup& setup) {
   const auto add = [&](const char* name, auto kernel, int cluster, int threads, int stages) {
     trial->variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = name,
-                   .grid = {at.stream().device().num_sms / kReaders * kReaders},
-                   .block = {threads},
-                   .shared_bytes = stages * kTileBytes,
-                   .cluster = {cluster}},
-                  at.stream(), kernel, Reading{at[x], at[y], static_cast<int>(tiles)});
+                      .grid = {at.stream().device().num_sms / kReaders * kReaders},
+                      .block = {threads},
+                      .shared_bytes = stages * kTileBytes,
+                      .cluster = {cluster}},
+          at.stream(), kernel, Reading{at[x], at[y], static_cast<int>(tiles)});
     });
   };
   add("each-its-own", read_multicast<1>, 1, kMathThreads + 32, kStages);
@@ -173,14 +174,14 @@ const Registered kSharedTiles({
                  "and every tile costs a cluster barrier.",
     .claim = {.text =
                   "A pair of blocks that shares a tile loads it once instead of twice: time 1.0 becomes 0.6.",
-              .variant = "multicast-2",
-              .speedup = 1.67},
+        .variant = "multicast-2",
+        .speedup = 1.67},
     .min_compute = 90,
     .variants = {{.name = "each-its-own", .idea = "no cluster: every block copies every tile"},
-                 {.name = "multicast-2", .idea = "pairs: each block copies half a tile to both"},
-                 {.name = "multicast-4", .idea = "fours: a quarter to all four"},
-                 {.name = "multicast-8", .idea = "eights: an eighth to all eight"},
-                 {.name = "remote-4", .idea = "one of four copies; the others load from its shared memory"}},
+        {.name = "multicast-2", .idea = "pairs: each block copies half a tile to both"},
+        {.name = "multicast-4", .idea = "fours: a quarter to all four"},
+        {.name = "multicast-8", .idea = "eights: an eighth to all eight"},
+        {.name = "remote-4", .idea = "one of four copies; the others load from its shared memory"}},
     .sizes = {{.label = "512 tiles", .dims = {512}}, {.label = "8192 tiles", .dims = {8192}}},
     .quick = {{.label = "512 tiles", .dims = {512}}},
     .tolerance = {.relative = 1e-4, .absolute = 2e-3},
@@ -205,8 +206,7 @@ std::unique_ptr<Trial> make_cluster_size(const Setup& setup) {
   const auto add = [&](const char* name, int cluster) {
     trial->variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = name, .grid = {n / 4 / 256}, .block = {256}, .cluster = {cluster}}, at.stream(),
-                  copy_in_clusters, reinterpret_cast<const float4*>(at[x]), reinterpret_cast<float4*>(at[y]),
-                  n / 4);
+          copy_in_clusters, reinterpret_cast<const float4*>(at[x]), reinterpret_cast<float4*>(at[y]), n / 4);
     });
   };
   add("cluster-1", 1);
@@ -226,11 +226,9 @@ const Registered kClusterSize({
                  "SMs idle where a GPC's count is not a multiple.",
     .claim = {.text = "Start with clusters of 2 or 4; 16 is not portable and may lower occupancy."},
     .min_compute = 90,
-    .variants = {{.name = "cluster-1", .idea = "no clusters"},
-                 {.name = "cluster-2", .idea = "pairs"},
-                 {.name = "cluster-4", .idea = "fours"},
-                 {.name = "cluster-8", .idea = "eights, the portable limit"},
-                 {.name = "cluster-16", .idea = "sixteens, with the non-portable attribute"}},
+    .variants = {{.name = "cluster-1", .idea = "no clusters"}, {.name = "cluster-2", .idea = "pairs"},
+        {.name = "cluster-4", .idea = "fours"}, {.name = "cluster-8", .idea = "eights, the portable limit"},
+        {.name = "cluster-16", .idea = "sixteens, with the non-portable attribute"}},
     .sizes = sizes_of({1 << 18, 1 << 22, 1 << 26}),
     .quick = sizes_of({1 << 18}),
     .make = make_cluster_size,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which block computes which tile, and when it writes it: persistent blocks with two warpgroups on one tile
 // or taking turns (ping-pong), and the order in which blocks walk the output.
 #include "lab/experiments/ch10_pipelines/bf16_product.cuh"
@@ -15,7 +16,7 @@ struct Pipe {
 };
 
 __device__ inline void copy_step(Pipe& pipe, unsigned char* smem, const gpu::TensorMap& a_map,
-                                 const gpu::TensorMap& b_map, int it, int k, int row, int column) {
+    const gpu::TensorMap& b_map, int it, int k, int row, int column) {
   const int stage = it % kStages;
   unsigned char* to = smem + stage * kStageBytes;
   ptx::barrier_wait(&pipe.empty[stage], ((it / kStages) & 1) ^ 1);
@@ -84,8 +85,7 @@ __device__ void multiply_in_turns(Pipe& pipe, unsigned char* smem, __nv_bfloat16
 
 template <bool kInTurns>
 __global__ __launch_bounds__(384, 1) void persistent(const __grid_constant__ gpu::TensorMap a_map,
-                                                     const __grid_constant__ gpu::TensorMap b_map,
-                                                     __nv_bfloat16* c, const Shape s) {
+    const __grid_constant__ gpu::TensorMap b_map, __nv_bfloat16* c, const Shape s) {
   extern __shared__ unsigned char raw[];
   unsigned char* smem = ptx::align_shared(raw, 1024);
   __shared__ Pipe pipe;
@@ -129,18 +129,18 @@ std::unique_ptr<Trial> make_turns(const Setup& setup) {
       {.relative = 1.0 / 64, .absolute = 0.05});  // the oracle rounds before the GELU as well
   trial->device_reference([=](const Launch& at) {
     gpu::launch({.kernel = "exact", .grid = {n / 32, n / 32}, .block = {32, 32}}, at.stream(), exact,
-                at[arrays.a], at[arrays.b], at[arrays.c], s);
+        at[arrays.a], at[arrays.b], at[arrays.c], s);
     gpu::launch({.kernel = "apply_gelu", .grid = {int64_t{n} * n / 256}, .block = {256}}, at.stream(),
-                apply_gelu, at[arrays.c], int64_t{n} * n);
+        apply_gelu, at[arrays.c], int64_t{n} * n);
   });
   const auto add = [&](const char* name, auto kernel) {
     trial->variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = name,
-                   .grid = {at.stream().device().num_sms},
-                   .block = {384},
-                   .shared_bytes = kStages * kStageBytes + 1024},
-                  at.stream(), kernel, map_of(at[arrays.a], n, k, kTile), map_of(at[arrays.b], n, k, kTile),
-                  at[arrays.c], s);
+                      .grid = {at.stream().device().num_sms},
+                      .block = {384},
+                      .shared_bytes = kStages * kStageBytes + 1024},
+          at.stream(), kernel, map_of(at[arrays.a], n, k, kTile), map_of(at[arrays.b], n, k, kTile),
+          at[arrays.c], s);
     });
   };
   add("together", persistent<false>);
@@ -156,13 +156,14 @@ const Registered kPingPong({
                  "epilogue hides behind "
                  "the other's products. The shorter K, the larger the epilogue's share.",
     .claim = {.text = "The ping-pong schedule overlaps the epilogue of one consumer group with the products "
-                      "of the other."},
+                      "of the other.",
+        .variant = "ping-pong"},
     .min_compute = 90,
     .variants = {{.name = "together", .idea = "each tile shared by both warpgroups, 64 rows each"},
-                 {.name = "ping-pong", .idea = "whole tiles in turns, 128 rows a warpgroup"}},
+        {.name = "ping-pong", .idea = "whole tiles in turns, 128 rows a warpgroup"}},
     .sizes = {{.label = "4096 x 4096 x 256", .dims = {4096, 256}},
-              {.label = "4096 x 4096 x 1024", .dims = {4096, 1024}},
-              {.label = "4096 x 4096 x 4096", .dims = {4096, 4096}}},
+        {.label = "4096 x 4096 x 1024", .dims = {4096, 1024}},
+        {.label = "4096 x 4096 x 4096", .dims = {4096, 4096}}},
     .quick = {{.label = "1024 x 1024 x 256", .dims = {1024, 256}}},
     .make = make_turns,
 });
@@ -189,8 +190,7 @@ __device__ inline int2 tile_at(int index, int tiles) {  // x: row, y: column of 
 
 template <Order kOrder>
 __global__ __launch_bounds__(384, 1) void ordered(const __grid_constant__ gpu::TensorMap a_map,
-                                                  const __grid_constant__ gpu::TensorMap b_map,
-                                                  __nv_bfloat16* c, const Shape s) {
+    const __grid_constant__ gpu::TensorMap b_map, __nv_bfloat16* c, const Shape s) {
   extern __shared__ unsigned char raw[];
   unsigned char* smem = ptx::align_shared(raw, 1024);
   __shared__ Pipe pipe;
@@ -233,11 +233,11 @@ std::unique_ptr<Trial> make_order(const Setup& setup) {
   const auto add = [&](const char* name, auto kernel) {
     trial->variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = name,
-                   .grid = {n / kTile * (n / kTile)},
-                   .block = {384},
-                   .shared_bytes = kStages * kStageBytes + 1024},
-                  at.stream(), kernel, map_of(at[arrays.a], n, n, kTile), map_of(at[arrays.b], n, n, kTile),
-                  at[arrays.c], s);
+                      .grid = {n / kTile * (n / kTile)},
+                      .block = {384},
+                      .shared_bytes = kStages * kStageBytes + 1024},
+          at.stream(), kernel, map_of(at[arrays.a], n, n, kTile), map_of(at[arrays.b], n, n, kTile),
+          at[arrays.c], s);
     });
   };
   add("row-major", ordered<Order::kRows>);
@@ -256,13 +256,13 @@ const Registered kTileOrder({
         "each. Where "
         "both matrices outgrow L2 the compact order reads less from memory; where they fit, nothing changes.",
     .claim = {.text = "Swizzling brings double-digit percentages to persistent tiled products.",
-              .variant = "groups-of-8",
-              .speedup = 1.1},
+        .variant = "groups-of-8",
+        .speedup = 1.1},
     .min_compute = 90,
     .variants = {{.name = "row-major", .idea = "all columns of a row of tiles first"},
-                 {.name = "column-major", .idea = "all rows of a column first"},
-                 {.name = "groups-of-8", .idea = "eight rows of tiles walked column by column"},
-                 {.name = "morton", .idea = "squares within squares"}},
+        {.name = "column-major", .idea = "all rows of a column first"},
+        {.name = "groups-of-8", .idea = "eight rows of tiles walked column by column"},
+        {.name = "morton", .idea = "squares within squares"}},
     .sizes = sizes_of({2048, 8192}),
     .quick = sizes_of({2048}),
     .make = make_order,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory in the middle of a stream: scratch for each batch, and a cache that grows.
 #include "gpu/launch.cuh"
 #include "lab/array_trial.h"
@@ -56,9 +57,9 @@ std::unique_ptr<Trial> make_scratch(const Setup& setup) {
   });
   const auto work = [=](const Launch& at, float* scratch, int batch) {
     gpu::launch({.kernel = "to_scratch", .grid = {at.stream().device().num_sms}, .block = {kThreads}},
-                at.stream(), to_scratch, at[x], scratch, n);
+        at.stream(), to_scratch, at[x], scratch, n);
     gpu::launch({.kernel = "from_scratch", .grid = {1}, .block = {kThreads}}, at.stream(), from_scratch,
-                scratch, at[y] + batch * kThreads);
+        scratch, at[y] + batch * kThreads);
   };
   trial->variant("malloc", [=](const Launch& at) {
     for (int b = 0; b < kBatches; ++b) {
@@ -97,16 +98,16 @@ const Registered kScratch({
         "the next "
         "batch pays the driver again; one that keeps its memory costs about as little as none at all.",
     .claim = {.text = "cudaMallocAsync removes a device-wide stall an allocation; raise the release "
-                      "threshold; no number is given."},
+                      "threshold; no number is given.",
+        .variant = "async-keeping"},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "malloc", .idea = "cudaMalloc and cudaFree a batch"},
-                 {.name = "async-releasing", .idea = "a pool with release threshold 0, the default"},
-                 {.name = "async-keeping", .idea = "a pool that keeps its memory"},
-                 {.name = "allocated-before", .idea = "one buffer for all batches"}},
-    .sizes = {{.label = "64 KiB", .dims = {64 << 10}},
-              {.label = "16 MiB", .dims = {16 << 20}},
-              {.label = "256 MiB", .dims = {256 << 20}}},
+        {.name = "async-releasing", .idea = "a pool with release threshold 0, the default"},
+        {.name = "async-keeping", .idea = "a pool that keeps its memory"},
+        {.name = "allocated-before", .idea = "one buffer for all batches"}},
+    .sizes = {{.label = "64 KiB", .dims = {64 << 10}}, {.label = "16 MiB", .dims = {16 << 20}},
+        {.label = "256 MiB", .dims = {256 << 20}}},
     .quick = {{.label = "64 KiB", .dims = {64 << 10}}},
     .make = make_scratch,
 });
@@ -135,11 +136,11 @@ std::unique_ptr<Trial> make_growth(const Setup& setup) {
   });
   const auto write = [=](const Launch& at, float* to, int token) {
     gpu::launch({.kernel = "append", .grid = {8}, .block = {kThreads}}, at.stream(), append, at[x], to, entry,
-                static_cast<float>(token));
+        static_cast<float>(token));
   };
   const auto read = [=](const Launch& at, const float* from, int token) {
     gpu::launch({.kernel = "read_entry", .grid = {1}, .block = {kThreads}}, at.stream(), read_entry, from,
-                at[y] + token * kThreads);
+        at[y] + token * kThreads);
   };
   // The whole cache in one piece, moved whenever it outgrows its room.
   const auto add_moving = [&](const char* name, auto take, auto release) {
@@ -194,13 +195,14 @@ const Registered kGrowth({
                  "stream order it only copies; pages never move; reserving the longest length costs memory "
                  "instead of time.",
     .claim = {.text =
-                  "Growing the KV buffer in its own stream does not disturb the others; no number is given."},
+                  "Growing the KV buffer in its own stream does not disturb the others; no number is given.",
+        .variant = "async-pages"},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "malloc-and-move", .idea = "cudaMalloc a larger buffer, copy, cudaFree"},
-                 {.name = "async-and-move", .idea = "the same in stream order from a pool"},
-                 {.name = "async-pages", .idea = "pages of sixteen tokens from the pool, nothing moves"},
-                 {.name = "reserved", .idea = "room for the longest sequence from the start"}},
+        {.name = "async-and-move", .idea = "the same in stream order from a pool"},
+        {.name = "async-pages", .idea = "pages of sixteen tokens from the pool, nothing moves"},
+        {.name = "reserved", .idea = "room for the longest sequence from the start"}},
     .sizes = {{.label = "4 KiB a token", .dims = {4 << 10}}, {.label = "1 MiB a token", .dims = {1 << 20}}},
     .quick = {{.label = "4 KiB a token", .dims = {4 << 10}}},
     .tolerance = {.relative = 1e-6},

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Several streams at once: small kernels side by side, two halves of a model as a pipeline, and a kernel in a
 // hurry.
 #include <algorithm>
@@ -33,7 +34,7 @@ std::unique_ptr<Trial> make_streams(const Setup& setup) {
   const auto streams = std::make_shared<SideStreams>(setup, 8);
   const auto run = [=](const Launch& at, gpu::Stream& stream, int kernel) {
     gpu::launch({.kernel = "damp_all", .grid = {blocks}, .block = {kThreads}}, stream, damp_all,
-                at[x] + kernel * n, at[y] + kernel * n, kRounds);
+        at[x] + kernel * n, at[y] + kernel * n, kRounds);
   };
   trial->variant("one-stream", [=](const Launch& at) {
     for (int k = 0; k < kKernels; ++k) run(at, at.stream(), k);
@@ -62,12 +63,11 @@ const Registered kStreams({
                       "a resource is "
                       "saturated."},
     .variants = {{.name = "one-stream", .idea = "sixteen kernels one after the other"},
-                 {.name = "two-streams", .idea = "dealt to two streams"},
-                 {.name = "four-streams", .idea = "dealt to four streams"},
-                 {.name = "eight-streams", .idea = "dealt to eight streams"}},
-    .sizes = {{.label = "8 blocks each", .dims = {8}},
-              {.label = "66 blocks each", .dims = {66}},
-              {.label = "1056 blocks each", .dims = {1056}}},
+        {.name = "two-streams", .idea = "dealt to two streams"},
+        {.name = "four-streams", .idea = "dealt to four streams"},
+        {.name = "eight-streams", .idea = "dealt to eight streams"}},
+    .sizes = {{.label = "8 blocks each", .dims = {8}}, {.label = "66 blocks each", .dims = {66}},
+        {.label = "1056 blocks each", .dims = {1056}}},
     .quick = {{.label = "8 blocks each", .dims = {8}}},
     .tolerance = {.relative = 1e-5},
     .make = make_streams,
@@ -88,8 +88,8 @@ std::unique_ptr<Trial> make_halves(const Setup& setup) {
   const auto streams = std::make_shared<SideStreams>(setup, 2);
   const auto ready = std::make_shared<std::vector<gpu::Event>>(kBatches);
   const auto half = [=](gpu::Stream& stream, const float* from, float* to) {
-    gpu::launch({.kernel = "half", .grid = {blocks}, .block = {kThreads}}, stream, damp_all, from, to,
-                kRounds);
+    gpu::launch(
+        {.kernel = "half", .grid = {blocks}, .block = {kThreads}}, stream, damp_all, from, to, kRounds);
   };
   trial->variant("one-stream", [=](const Launch& at) {
     for (int b = 0; b < kBatches; ++b) {
@@ -120,11 +120,11 @@ const Registered kHalves({
                  "for small grids, no gain for grids that fill it.",
     .claim =
         {.text =
-             "Layers 0-5 in one stream and 6-11 in another pipeline successive batches; no number is given."},
+                "Layers 0-5 in one stream and 6-11 in another pipeline successive batches; no number is given."},
     .variants = {{.name = "one-stream", .idea = "both halves of a batch, then the next batch"},
-                 {.name = "two-halves", .idea = "a stream a half, an event a batch"}},
+        {.name = "two-halves", .idea = "a stream a half, an event a batch"}},
     .sizes = {{.label = "32 blocks a kernel", .dims = {32}},
-              {.label = "1056 blocks a kernel", .dims = {1056}}},
+        {.label = "1056 blocks a kernel", .dims = {1056}}},
     .quick = {{.label = "32 blocks a kernel", .dims = {32}}},
     .tolerance = {.relative = 1e-5},
     .make = make_halves,
@@ -156,7 +156,7 @@ std::unique_ptr<Trial> make_priority(const Setup& setup) {
     const auto hurry = std::make_shared<Hurry>(priority);
     trial->timed_variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = "background", .grid = {beside}, .block = {kThreads}}, at.stream(), damp_all,
-                  at[x], at[z], kRounds);
+          at[x], at[z], kRounds);
       gpu::check(cudaEventRecord(hurry->begun.handle(), hurry->stream));
       damp_all<<<static_cast<unsigned>(small), kThreads, 0, hurry->stream>>>(at[x], at[y], 64);
       gpu::check(cudaEventRecord(hurry->ended.handle(), hurry->stream));
@@ -178,12 +178,12 @@ const Registered kPriority({
     .mechanism = "Blocks are never interrupted, but when one ends, waiting blocks of the higher priority go "
                  "first: the small kernel "
                  "then waits for one block's time instead of the whole grid.",
-    .claim = {.text = "Priority issues ready work first but reserves no SMs."},
+    .claim = {.text = "Priority issues ready work first but reserves no SMs.", .variant = "high-priority"},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "same-priority", .idea = "both streams of the lowest priority"},
-                 {.name = "high-priority", .idea = "the small kernel's stream of the highest"},
-                 {.name = "alone", .idea = "nothing else on the card"}},
+        {.name = "high-priority", .idea = "the small kernel's stream of the highest"},
+        {.name = "alone", .idea = "nothing else on the card"}},
     .sizes = {{.label = "64 blocks an SM", .dims = {64}}, {.label = "256 blocks an SM", .dims = {256}}},
     .quick = {{.label = "64 blocks an SM", .dims = {64}}},
     .tolerance = {.relative = 1e-5},

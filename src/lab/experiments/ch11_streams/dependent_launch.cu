@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Programmatic dependent launch: a kernel may start while the one before it still runs, and waits itself
 // where it needs what that one wrote.
 #include <algorithm>
@@ -16,8 +17,8 @@ enum class Start { kPlain, kWaitFirst, kPrologueFirst, kTriggerEarly };
 // y = x + (sum of the weights) / 8192: the weights (32 KiB, the same for all kernels) do not depend on the
 // kernel before, so bringing them to shared memory may come before the wait.
 template <Start kStart>
-__global__ __launch_bounds__(kThreads) void add_mean(const float* weights, const float* x, float* y,
-                                                     int64_t n) {
+__global__ __launch_bounds__(kThreads) void add_mean(
+    const float* weights, const float* x, float* y, int64_t n) {
   __shared__ float staged[kWeights];
   if constexpr (kStart == Start::kTriggerEarly) ptx::launch_dependents();
   if constexpr (kStart == Start::kWaitFirst) ptx::wait_for_dependencies();
@@ -53,14 +54,14 @@ std::unique_ptr<Trial> make(const Setup& setup) {
     trial->variant(name, [=](const Launch& at) {
       for (int k = 0; k < kKernels; ++k)
         gpu::launch({.kernel = name,
-                     .grid = {std::min<int64_t>((n + kThreads - 1) / kThreads, sms * 2)},
-                     .block = {kThreads},
-                     .overlaps_previous = early && k > 0},
-                    at.stream(), kernel, at[weights],
-                    k == 0  ? at[x]
-                    : k % 2 ? at[middle]
-                            : at[y],
-                    k % 2 ? at[y] : at[middle], n);
+                        .grid = {std::min<int64_t>((n + kThreads - 1) / kThreads, sms * 2)},
+                        .block = {kThreads},
+                        .overlaps_previous = early && k > 0},
+            at.stream(), kernel, at[weights],
+            k == 0  ? at[x]
+            : k % 2 ? at[middle]
+                    : at[y],
+            k % 2 ? at[y] : at[middle], n);
     });
   };
   add("plain", add_mean<Start::kPlain>, false);
@@ -84,11 +85,11 @@ const Registered kDependentLaunch({
     .rotation = Rotation::kHot,
     .min_compute = 90,
     .variants = {{.name = "plain", .idea = "sixteen kernels in a row"},
-                 {.name = "wait-first",
-                  .idea = "dependent launch, the wait at the very beginning, the trigger at the end"},
-                 {.name = "prologue-first",
-                  .idea = "weights to shared memory before the wait, the trigger at the end"},
-                 {.name = "trigger-early", .idea = "and the trigger at the very beginning"}},
+        {.name = "wait-first",
+            .idea = "dependent launch, the wait at the very beginning, the trigger at the end"},
+        {.name = "prologue-first",
+            .idea = "weights to shared memory before the wait, the trigger at the end"},
+        {.name = "trigger-early", .idea = "and the trigger at the very beginning"}},
     .sizes = sizes_of({1 << 14, 1 << 18, 1 << 22}),
     .quick = sizes_of({1 << 14}),
     .tolerance = {.relative = 1e-4, .absolute = 1e-4},

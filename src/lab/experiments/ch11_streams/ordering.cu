@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Order between streams, and between the card and the host: the default stream's barriers, host waits or
 // events, and ways for the host to take part in a stream.
 #include <atomic>
@@ -99,12 +100,10 @@ const Registered kDefaultStream({
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "stray-in-default", .idea = "blocking streams, the stray kernel in stream 0"},
-                 {.name = "stray-in-own",
-                  .idea = "blocking streams, the stray kernel in a stream of its own"},
-                 {.name = "non-blocking-streams",
-                  .idea = "non-blocking streams, the stray kernel in stream 0"}},
+        {.name = "stray-in-own", .idea = "blocking streams, the stray kernel in a stream of its own"},
+        {.name = "non-blocking-streams", .idea = "non-blocking streams, the stray kernel in stream 0"}},
     .sizes = {{.label = "50k cycles a kernel", .dims = {50000}},
-              {.label = "500k cycles a kernel", .dims = {500000}}},
+        {.label = "500k cycles a kernel", .dims = {500000}}},
     .quick = {{.label = "50k cycles a kernel", .dims = {50000}}},
     .make = make_default,
 });
@@ -161,9 +160,9 @@ const Registered kChain({
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "device-sync", .idea = "cudaDeviceSynchronize between the steps"},
-                 {.name = "stream-sync", .idea = "cudaStreamSynchronize between the steps"},
-                 {.name = "event", .idea = "an event without timing"},
-                 {.name = "timed-event", .idea = "an event that takes the time"}},
+        {.name = "stream-sync", .idea = "cudaStreamSynchronize between the steps"},
+        {.name = "event", .idea = "an event without timing"},
+        {.name = "timed-event", .idea = "an event that takes the time"}},
     .sizes = {{.label = "1k cycles a step", .dims = {1000}}, {.label = "50k cycles a step", .dims = {50000}}},
     .quick = {{.label = "1k cycles a step", .dims = {1000}}},
     .make = make_chain,
@@ -262,13 +261,14 @@ const Registered kCallback({
                  "the stream needs no waiting thread, but the driver's own thread must be woken. A kernel "
                  "that stays and polls "
                  "memory both see exchanges only the link's latency.",
-    .claim = {.text = "Host functions in a stream recycle buffers without polling; no number is given."},
+    .claim = {.text = "Host functions in a stream recycle buffers without polling; no number is given.",
+        .variant = "host-function"},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "stream-sync", .idea = "cudaStreamSynchronize, add, launch"},
-                 {.name = "poll-event", .idea = "cudaEventQuery in a loop, add, launch"},
-                 {.name = "host-function", .idea = "cudaLaunchHostFunc between the kernels"},
-                 {.name = "resident-kernel", .idea = "one kernel and the host take turns on a flag"}},
+        {.name = "poll-event", .idea = "cudaEventQuery in a loop, add, launch"},
+        {.name = "host-function", .idea = "cudaLaunchHostFunc between the kernels"},
+        {.name = "resident-kernel", .idea = "one kernel and the host take turns on a flag"}},
     .sizes = {{.label = "32 rounds", .dims = {kRounds}}},
     .make = make_callback,
 });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Copies beside kernels: a batch goes to the card, is worked on, and comes back, in pieces over several
 // streams.
 #include <algorithm>
@@ -55,14 +56,14 @@ void run_pieces(Batch& batch, const Way& way, int64_t n, gpu::Stream& main) {
     float *device_in = batch.device_in.data() + at, *device_out = batch.device_out.data() + at;
     gpu::copy_to_device(device_in, in + at, piece * 4, stream);
     gpu::launch({.kernel = "work", .grid = {(piece + kThreads - 1) / kThreads}, .block = {kThreads}}, stream,
-                work, device_in, device_out, piece);
+        work, device_in, device_out, piece);
     gpu::copy_to_host(out + at, device_out, piece * 4, stream);
   }
   batch.streams.join(main, way.streams);
 }
 
 void add_way(ArrayTrial& trial, const char* name, const std::shared_ptr<Batch>& batch, Array<float> x,
-             Array<float> y, const Way& way) {
+    Array<float> y, const Way& way) {
   const auto seen = std::make_shared<int>(-1);
   trial.variant(name, [=](const Launch& at) {
     const int64_t n = x.count;
@@ -78,8 +79,8 @@ void add_way(ArrayTrial& trial, const char* name, const std::shared_ptr<Batch>& 
     run_pieces(*batch, way, n, at.stream());
     if (fresh) {
       at.stream().wait();
-      gpu::copy_to_device(at[y], way.pinned ? batch->pinned_out.as<float>() : batch->pageable_out.data(),
-                          n * 4, at.stream());
+      gpu::copy_to_device(
+          at[y], way.pinned ? batch->pinned_out.as<float>() : batch->pageable_out.data(), n * 4, at.stream());
       at.stream().wait();
     }
   });
@@ -127,9 +128,9 @@ const Registered kOverlap({
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "pageable", .idea = "one stream, ordinary host memory"},
-                 {.name = "pinned", .idea = "one stream, page-locked host memory"},
-                 {.name = "two-streams", .idea = "eight pieces over two streams"},
-                 {.name = "three-streams", .idea = "eight pieces over three streams"}},
+        {.name = "pinned", .idea = "one stream, page-locked host memory"},
+        {.name = "two-streams", .idea = "eight pieces over two streams"},
+        {.name = "three-streams", .idea = "eight pieces over three streams"}},
     .sizes = sizes_of({1 << 18, 1 << 22, 1 << 25}),
     .quick = sizes_of({1 << 18}),
     .tolerance = {.relative = 1e-4, .absolute = 1e-5},
@@ -157,10 +158,10 @@ const Registered kPieces({
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "1-piece", .idea = "no overlap"},
-                 {.name = "4-pieces", .idea = "over three streams"},
-                 {.name = "16-pieces", .idea = "over three streams"},
-                 {.name = "64-pieces", .idea = "over three streams"},
-                 {.name = "256-pieces", .idea = "over three streams"}},
+        {.name = "4-pieces", .idea = "over three streams"},
+        {.name = "16-pieces", .idea = "over three streams"},
+        {.name = "64-pieces", .idea = "over three streams"},
+        {.name = "256-pieces", .idea = "over three streams"}},
     .sizes = sizes_of({1 << 20, 1 << 24}),
     .quick = sizes_of({1 << 20}),
     .tolerance = {.relative = 1e-4, .absolute = 1e-5},

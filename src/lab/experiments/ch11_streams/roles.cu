@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Streams inside a kernel: warps that load, add and store, one queue or two between them; and results that
 // many blocks add to the same place, by atomics or by the copy engine.
 #include <algorithm>
@@ -105,16 +106,16 @@ std::unique_ptr<Trial> make_roles(const Setup& setup) {
   });
   trial->variant("plain", [=](const Launch& at) {
     gpu::launch({.kernel = "add_plain", .grid = {(n / 4 + 255) / 256}, .block = {256}}, at.stream(),
-                add_plain, reinterpret_cast<const float4*>(at[a]), reinterpret_cast<const float4*>(at[b]),
-                reinterpret_cast<float4*>(at[c]), n / 4);
+        add_plain, reinterpret_cast<const float4*>(at[a]), reinterpret_cast<const float4*>(at[b]),
+        reinterpret_cast<float4*>(at[c]), n / 4);
   });
   const auto add = [&](const char* name, auto kernel, int buffers) {
     trial->variant(name, [=](const Launch& at) {
       gpu::launch({.kernel = name,
-                   .grid = {std::min<int64_t>(n / kTile, int64_t{at.stream().device().num_sms} * 3)},
-                   .block = {kAdders + 64},
-                   .shared_bytes = kStages * buffers * kTileBytes + kBarrierBytes},
-                  at.stream(), kernel, Adding{at[a], at[b], at[c], static_cast<int>(n / kTile)});
+                      .grid = {std::min<int64_t>(n / kTile, int64_t{at.stream().device().num_sms} * 3)},
+                      .block = {kAdders + 64},
+                      .shared_bytes = kStages * buffers * kTileBytes + kBarrierBytes},
+          at.stream(), kernel, Adding{at[a], at[b], at[c], static_cast<int>(n / kTile)});
     });
   };
   add("loader-adders", add_by_roles<false>, 2);
@@ -134,8 +135,8 @@ const Registered kRoles({
                       "percent."},
     .min_compute = 90,
     .variants = {{.name = "plain", .idea = "16-byte loads and stores, a thread four numbers"},
-                 {.name = "loader-adders", .idea = "one warp loads by bulk copies, four add and store"},
-                 {.name = "loader-adders-storer", .idea = "and another warp stores by bulk copies"}},
+        {.name = "loader-adders", .idea = "one warp loads by bulk copies, four add and store"},
+        {.name = "loader-adders-storer", .idea = "and another warp stores by bulk copies"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 26}),
     .quick = sizes_of({1 << 20}),
     .make = make_roles,
@@ -206,8 +207,8 @@ const Registered kAccumulate({
                       "is given."},
     .min_compute = 90,
     .variants = {{.name = "atomics", .idea = "atomicAdd a number"},
-                 {.name = "vector-atomics", .idea = "atomicAdd of float4"},
-                 {.name = "bulk-reduce", .idea = "cp.reduce.async.bulk of 16 KiB from shared memory"}},
+        {.name = "vector-atomics", .idea = "atomicAdd of float4"},
+        {.name = "bulk-reduce", .idea = "cp.reduce.async.bulk of 16 KiB from shared memory"}},
     .sizes = {{.label = "256 blocks", .dims = {256}}, {.label = "8192 blocks", .dims = {8192}}},
     .quick = {{.label = "256 blocks", .dims = {256}}},
     .make = make_accumulate,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who decides what runs next: the host, after it has read a flag, or the card, by conditional nodes, graphs
 // it launches itself, and kernels that launch kernels. Compiled with relocatable device code.
 #include <algorithm>
@@ -60,15 +61,15 @@ std::unique_ptr<Trial> make_loop(const Setup& setup) {
     } while (read_left(at) > 0);
   });
   trial->variant("host-every-8",
-                 [=](const Launch& at) {  // kernels past the end see that there is nothing left
-                   begin(at);
-                   do {
-                     for (int i = 0; i < 8; ++i) {
-                       add_if<<<kBlocks, kThreads, 0, at.stream().handle()>>>(at[y], 1.f, at[left]);
-                       count_down_guarded<<<1, 1, 0, at.stream().handle()>>>(at[left]);
-                     }
-                   } while (read_left(at) > 0);
-                 });
+      [=](const Launch& at) {  // kernels past the end see that there is nothing left
+        begin(at);
+        do {
+          for (int i = 0; i < 8; ++i) {
+            add_if<<<kBlocks, kThreads, 0, at.stream().handle()>>>(at[y], 1.f, at[left]);
+            count_down_guarded<<<1, 1, 0, at.stream().handle()>>>(at[left]);
+          }
+        } while (read_left(at) > 0);
+      });
   const auto loop = std::make_shared<std::unique_ptr<BuiltGraph>>();
   trial->variant("while-node", [=](const Launch& at) {
     if (!*loop) {
@@ -110,17 +111,16 @@ const Registered kLoop({
     .claim = {.text = "Conditional nodes and device launches remove the host's round trip; device launch "
                       "takes about half a host "
                       "launch's latency.",
-              .variant = "while-node"},
+        .variant = "while-node"},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .min_compute = 90,
     .variants = {{.name = "host-loop", .idea = "the host reads the counter after every round"},
-                 {.name = "host-every-8", .idea = "the host reads it every eighth round"},
-                 {.name = "while-node", .idea = "one graph with a WHILE node"},
-                 {.name = "relaunch-itself", .idea = "a graph that tail-launches itself"}},
-    .sizes = {{.label = "4 rounds", .dims = {4}},
-              {.label = "64 rounds", .dims = {64}},
-              {.label = "512 rounds", .dims = {512}}},
+        {.name = "host-every-8", .idea = "the host reads it every eighth round"},
+        {.name = "while-node", .idea = "one graph with a WHILE node"},
+        {.name = "relaunch-itself", .idea = "a graph that tail-launches itself"}},
+    .sizes = {{.label = "4 rounds", .dims = {4}}, {.label = "64 rounds", .dims = {64}},
+        {.label = "512 rounds", .dims = {512}}},
     .quick = {{.label = "64 rounds", .dims = {64}}},
     .tolerance = {.relative = 1e-5, .absolute = 1e-4},
     .make = make_loop,
@@ -196,8 +196,8 @@ const Registered kBranch({
     .rotation = Rotation::kHot,
     .min_compute = 90,
     .variants = {{.name = "host", .idea = "copy the flag, wait, launch or not"},
-                 {.name = "graph-predicated", .idea = "a graph; the kernel tests the flag itself"},
-                 {.name = "if-nodes", .idea = "a graph with sixteen IF nodes"}},
+        {.name = "graph-predicated", .idea = "a graph; the kernel tests the flag itself"},
+        {.name = "if-nodes", .idea = "a graph with sixteen IF nodes"}},
     .sizes = {{.label = "16 decisions", .dims = {kDecisions}}},
     .tolerance = {.relative = 1e-5, .absolute = 1e-4},
     .make = make_branch,
@@ -284,18 +284,17 @@ const Registered kPick({
                  "time whatever the "
                  "graph's size.",
     .claim = {.text = "Device launch has about half the latency of a host launch, whatever the graph's size.",
-              .variant = "fire-and-forget",
-              .speedup = 2},
+        .variant = "fire-and-forget",
+        .speedup = 2},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .min_compute = 90,
     .variants = {{.name = "host", .idea = "copy the flag, wait, launch"},
-                 {.name = "fire-and-forget", .idea = "a kernel launches it beside its own graph"},
-                 {.name = "tail-launch", .idea = "a kernel launches it after its own graph"},
-                 {.name = "switch-node", .idea = "one graph with a SWITCH node"}},
-    .sizes = {{.label = "1 kernel", .dims = {1}},
-              {.label = "16 kernels", .dims = {16}},
-              {.label = "128 kernels", .dims = {128}}},
+        {.name = "fire-and-forget", .idea = "a kernel launches it beside its own graph"},
+        {.name = "tail-launch", .idea = "a kernel launches it after its own graph"},
+        {.name = "switch-node", .idea = "one graph with a SWITCH node"}},
+    .sizes = {{.label = "1 kernel", .dims = {1}}, {.label = "16 kernels", .dims = {16}},
+        {.label = "128 kernels", .dims = {128}}},
     .quick = {{.label = "16 kernels", .dims = {16}}},
     .tolerance = {.relative = 1e-5, .absolute = 1e-4},
     .make = make_pick,

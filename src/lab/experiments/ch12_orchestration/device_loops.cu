@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Work that the card organises for itself: a decode loop with a queue of requests, and kernels that launch
 // kernels. Compiled with relocatable device code.
 #include <algorithm>
@@ -38,8 +39,8 @@ __device__ inline bool refill(const int* lengths, int requests, Batch* batch) {
   return active > 0;
 }
 __global__ void schedule(const int* lengths, int requests, Batch* batch) { refill(lengths, requests, batch); }
-__global__ void schedule_while(const int* lengths, int requests, Batch* batch,
-                               cudaGraphConditionalHandle more) {
+__global__ void schedule_while(
+    const int* lengths, int requests, Batch* batch, cudaGraphConditionalHandle more) {
   const bool active = refill(lengths, requests, batch);
   if (threadIdx.x == 0) cudaGraphSetConditional(more, active);
 }
@@ -161,10 +162,11 @@ std::unique_ptr<Trial> make_decode(const Setup& setup) {
     }
     known->assign(to.begin(), to.end());
   });
-  const Decoding d{lengths, trial->output<float>("y", requests), trial->scratch<Batch>("batch", 1), requests,
-                   known};
-  trial->set_cost(
-      {.roof = Roof::kNone, .items = requests * 22.0, .item = "token"});  // 1 + 63 / 3 a request, on average
+  const Decoding d{
+      lengths, trial->output<float>("y", requests), trial->scratch<Batch>("batch", 1), requests, known};
+  trial->set_cost({.roof = Roof::kNone,
+      .items = requests * 22.0,
+      .item = "token"});  // 1 + 63 / 3 per request, on average
   trial->reference([=](const HostArrays& host) {
     for (size_t i = 0; i < host[d.y].size(); ++i) host[d.y][i] = static_cast<float>(host[lengths][i]);
   });
@@ -183,15 +185,15 @@ const Registered kDecode({
                  "itself needs no host "
                  "until the queue is empty.",
     .claim = {.text = "A resident scheduler has virtually no host overhead; no number is given.",
-              .variant = "relaunch-itself"},
+        .variant = "relaunch-itself"},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .min_compute = 90,
     .variants = {{.name = "host-schedules", .idea = "the host fills the slots after every step"},
-                 {.name = "host-closes-loop", .idea = "the card fills them, the host asks after every step"},
-                 {.name = "host-runs-ahead", .idea = "the host asks after every eighth step"},
-                 {.name = "while-node", .idea = "a graph with a WHILE node"},
-                 {.name = "relaunch-itself", .idea = "a graph that tail-launches itself"}},
+        {.name = "host-closes-loop", .idea = "the card fills them, the host asks after every step"},
+        {.name = "host-runs-ahead", .idea = "the host asks after every eighth step"},
+        {.name = "while-node", .idea = "a graph with a WHILE node"},
+        {.name = "relaunch-itself", .idea = "a graph that tail-launches itself"}},
     .sizes = {{.label = "16 requests", .dims = {16}}, {.label = "256 requests", .dims = {256}}},
     .quick = {{.label = "16 requests", .dims = {16}}},
     .tolerance = {.relative = 1e-5},
@@ -240,9 +242,8 @@ std::unique_ptr<Trial> make_children(const Setup& setup) {
     for (int p = 0; p < pieces; ++p)
       square<<<blocks_for(each), kThreads, 0, stream>>>(at[x] + p * each, at[y] + p * each, each);
   });
-  trial->variant("in-order", [=](const Launch& at) {
-    launch_in_order<<<1, 1, 0, at.stream().handle()>>>(at[x], at[y], n, pieces);
-  });
+  trial->variant("in-order",
+      [=](const Launch& at) { launch_in_order<<<1, 1, 0, at.stream().handle()>>>(at[x], at[y], n, pieces); });
   trial->variant("fire-and-forget", [=](const Launch& at) {
     launch_and_forget<<<1, 1, 0, at.stream().handle()>>>(at[x], at[y], n, pieces);
   });
@@ -262,18 +263,18 @@ const Registered kChildren({
                  "small children may lose "
                  "what the round trip cost; work that needs no plan is best in one kernel.",
     .claim = {.text = "Three host launches become one and 1.00 ms 0.75 ms.",
-              .variant = "in-order",
-              .speedup = 1.33},
+        .variant = "in-order",
+        .speedup = 1.33},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "host", .idea = "plan, copy, wait, launch the children"},
-                 {.name = "in-order", .idea = "the parent launches them into its own stream"},
-                 {.name = "fire-and-forget", .idea = "the parent launches them independent of each other"},
-                 {.name = "one-kernel", .idea = "no children: one kernel for everything"}},
+        {.name = "in-order", .idea = "the parent launches them into its own stream"},
+        {.name = "fire-and-forget", .idea = "the parent launches them independent of each other"},
+        {.name = "one-kernel", .idea = "no children: one kernel for everything"}},
     .sizes = {{.label = "16K, 2 children", .dims = {1 << 14, 2}},
-              {.label = "1M, 2 children", .dims = {1 << 20, 2}},
-              {.label = "1M, 64 children", .dims = {1 << 20, 64}},
-              {.label = "16M, 64 children", .dims = {1 << 24, 64}}},
+        {.label = "1M, 2 children", .dims = {1 << 20, 2}},
+        {.label = "1M, 64 children", .dims = {1 << 20, 64}},
+        {.label = "16M, 64 children", .dims = {1 << 24, 64}}},
     .quick = {{.label = "16K, 2 children", .dims = {1 << 14, 2}}},
     .tolerance = {.relative = 1e-6},
     .make = make_children,

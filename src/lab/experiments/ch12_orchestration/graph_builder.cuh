@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 // Graphs made node by node: what recording a stream cannot express (conditional bodies) or must not hold (a
 // graph that the device itself launches).
@@ -40,8 +41,8 @@ class Chain {
     return made;
   }
   // Adds the node and returns the graphs of its bodies, to be filled.
-  cudaGraph_t* condition(cudaGraphConditionalHandle made, cudaGraphConditionalNodeType type,
-                         unsigned bodies) {
+  cudaGraph_t* condition(
+      cudaGraphConditionalHandle made, cudaGraphConditionalNodeType type, unsigned bodies) {
     cudaGraphNodeParams params{};
     params.type = cudaGraphNodeTypeConditional;
     params.conditional.handle = made;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Graphs: what one launch of many kernels saves, how to change one, branches within one, and one for each
 // batch size.
 #include <algorithm>
@@ -59,16 +60,15 @@ const Registered kLaunch({
                  "its kernels itself. Kernels longer than a launch hide the difference.",
     .claim = {.text =
                   "Three kernels, 100 times: 300 calls become 100 and an iteration 0.75 instead of 1.00 ms.",
-              .variant = "graph",
-              .speedup = 1.33},
+        .variant = "graph",
+        .speedup = 1.33},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "launch-and-wait", .idea = "a launch and a wait a kernel"},
-                 {.name = "launches", .idea = "launches without waits"},
-                 {.name = "graph", .idea = "one launch of the recorded kernels"}},
-    .sizes = {{.label = "3 kernels", .dims = {3}},
-              {.label = "30 kernels", .dims = {30}},
-              {.label = "300 kernels", .dims = {300}}},
+        {.name = "launches", .idea = "launches without waits"},
+        {.name = "graph", .idea = "one launch of the recorded kernels"}},
+    .sizes = {{.label = "3 kernels", .dims = {3}}, {.label = "30 kernels", .dims = {30}},
+        {.label = "300 kernels", .dims = {300}}},
     .quick = {{.label = "30 kernels", .dims = {30}}},
     .tolerance = {.relative = 1e-5, .absolute = 1e-5},
     .make = make_launch,
@@ -218,10 +218,10 @@ const Registered kUpdate({
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "instantiate-again", .idea = "record, instantiate, launch"},
-                 {.name = "record-and-update", .idea = "record, cudaGraphExecUpdate, launch"},
-                 {.name = "set-arguments", .idea = "cudaGraphExecKernelNodeSetParams, launch"},
-                 {.name = "through-memory", .idea = "the kernel finds the pointer in device memory"},
-                 {.name = "no-graph", .idea = "launches with the new argument"}},
+        {.name = "record-and-update", .idea = "record, cudaGraphExecUpdate, launch"},
+        {.name = "set-arguments", .idea = "cudaGraphExecKernelNodeSetParams, launch"},
+        {.name = "through-memory", .idea = "the kernel finds the pointer in device memory"},
+        {.name = "no-graph", .idea = "launches with the new argument"}},
     .sizes = {{.label = "10 kernels", .dims = {10}}, {.label = "100 kernels", .dims = {100}}},
     .quick = {{.label = "10 kernels", .dims = {10}}},
     .tolerance = {.relative = 1e-5, .absolute = 1e-5},
@@ -247,7 +247,7 @@ std::unique_ptr<Trial> make_branches(const Setup& setup) {
   const auto streams = std::make_shared<SideStreams>(setup, kBranches);
   const auto run = [=](const Launch& at, gpu::Stream& stream, int branch) {
     gpu::launch({.kernel = "damp_all", .grid = {blocks}, .block = {kThreads}}, stream, damp_all,
-                at[x] + branch * n, at[y] + branch * n, kRounds);
+        at[x] + branch * n, at[y] + branch * n, kRounds);
   };
   const auto in_branches = [=](const Launch& at) {
     streams->fork(at.stream(), kBranches);
@@ -280,8 +280,8 @@ const Registered kBranching({
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "graph-in-a-row", .idea = "eight kernels of one stream"},
-                 {.name = "graph-branches", .idea = "eight streams recorded, forked and joined by events"},
-                 {.name = "streams", .idea = "the eight streams without a graph"}},
+        {.name = "graph-branches", .idea = "eight streams recorded, forked and joined by events"},
+        {.name = "streams", .idea = "the eight streams without a graph"}},
     .sizes = {{.label = "8 blocks each", .dims = {8}}, {.label = "1056 blocks each", .dims = {1056}}},
     .quick = {{.label = "8 blocks each", .dims = {8}}},
     .tolerance = {.relative = 1e-5},
@@ -314,7 +314,7 @@ std::unique_ptr<Trial> make_buckets(const Setup& setup) {
   const auto step = [=](const Launch& at, int64_t batch) {
     for (int k = 0; k < kKernels; ++k)
       gpu::launch({.kernel = "step", .grid = {batch * kBlocksEach}, .block = {kThreads}}, at.stream(),
-                  damp_all, at[x], at[y], kStepRounds);
+          damp_all, at[x], at[y], kStepRounds);
   };
   trial->variant("launches", [=](const Launch& at) {
     for (const int64_t batch : batches) step(at, batch);
@@ -347,9 +347,9 @@ const Registered kBuckets({
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "launches", .idea = "ten launches a step, the exact size"},
-                 {.name = "one-full-graph", .idea = "one graph for 128 sequences, padded"},
-                 {.name = "graph-a-bucket", .idea = "graphs for powers of two"},
-                 {.name = "graph-a-size", .idea = "a graph for every size"}},
+        {.name = "one-full-graph", .idea = "one graph for 128 sequences, padded"},
+        {.name = "graph-a-bucket", .idea = "graphs for powers of two"},
+        {.name = "graph-a-size", .idea = "a graph for every size"}},
     .sizes = {{.label = "up to 16", .dims = {16}}, {.label = "up to 128", .dims = {128}}},
     .quick = {{.label = "up to 16", .dims = {16}}},
     .tolerance = {.relative = 1e-5},

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Uneven work: shares fixed in advance, or items fetched from a counter in pieces of different sizes. And the
 // counter itself.
 #include <algorithm>
@@ -18,24 +19,24 @@ __device__ inline float item(float x, int rounds) {
   return v;
 }
 
-__global__ __launch_bounds__(kThreads) void thread_an_item(const float* x, const int* lengths, float* y,
-                                                           int n) {
+__global__ __launch_bounds__(kThreads) void thread_an_item(
+    const float* x, const int* lengths, float* y, int n) {
   const int i = blockIdx.x * kThreads + threadIdx.x;
   if (i < n) y[i] = item(x[i], lengths[i]);
 }
-__global__ __launch_bounds__(kThreads) void fixed_shares(const float* x, const int* lengths, float* y,
-                                                         int n) {
+__global__ __launch_bounds__(kThreads) void fixed_shares(
+    const float* x, const int* lengths, float* y, int n) {
   const int share =
       (n + gridDim.x * kThreads - 1) / (gridDim.x * kThreads);  // neighbours, as a naive split does
   const int begin = (blockIdx.x * kThreads + threadIdx.x) * share;
   for (int i = begin; i < min(begin + share, n); ++i) y[i] = item(x[i], lengths[i]);
 }
-__global__ __launch_bounds__(kThreads) void fetch_each(const float* x, const int* lengths, float* y, int n,
-                                                       int* head) {
+__global__ __launch_bounds__(kThreads) void fetch_each(
+    const float* x, const int* lengths, float* y, int n, int* head) {
   for (int i = atomicAdd(head, 1); i < n; i = atomicAdd(head, 1)) y[i] = item(x[i], lengths[i]);
 }
-__global__ __launch_bounds__(kThreads) void fetch_by_warp(const float* x, const int* lengths, float* y, int n,
-                                                          int* head) {
+__global__ __launch_bounds__(kThreads) void fetch_by_warp(
+    const float* x, const int* lengths, float* y, int n, int* head) {
   const int lane = threadIdx.x % 32;
   for (;;) {
     int base = 0;
@@ -46,8 +47,8 @@ __global__ __launch_bounds__(kThreads) void fetch_by_warp(const float* x, const 
     __syncwarp();
   }
 }
-__global__ __launch_bounds__(kThreads) void fetch_by_block(const float* x, const int* lengths, float* y,
-                                                           int n, int* head) {
+__global__ __launch_bounds__(kThreads) void fetch_by_block(
+    const float* x, const int* lengths, float* y, int n, int* head) {
   __shared__ int base;
   for (;;) {
     if (threadIdx.x == 0) base = atomicAdd(head, kThreads);
@@ -83,17 +84,17 @@ std::unique_ptr<Trial> make_queue(const Setup& setup) {
   const int64_t resident = int64_t{setup.stream->device().num_sms} * 8;
   trial->variant("fixed-shares", [=](const Launch& at) {
     gpu::launch({.kernel = "fixed_shares", .grid = {resident}, .block = {kThreads}}, at.stream(),
-                fixed_shares, at[x], at[lengths], at[y], n);
+        fixed_shares, at[x], at[lengths], at[y], n);
   });
   trial->variant("thread-an-item", [=](const Launch& at) {
     gpu::launch({.kernel = "thread_an_item", .grid = {(n + kThreads - 1) / kThreads}, .block = {kThreads}},
-                at.stream(), thread_an_item, at[x], at[lengths], at[y], n);
+        at.stream(), thread_an_item, at[x], at[lengths], at[y], n);
   });
   const auto add = [&](const char* name, auto kernel) {
     trial->variant(name, [=](const Launch& at) {
       gpu::fill_bytes(at[head], 0, 4, at.stream());
       gpu::launch({.kernel = name, .grid = {resident}, .block = {kThreads}}, at.stream(), kernel, at[x],
-                  at[lengths], at[y], n, at[head]);
+          at[lengths], at[y], n, at[head]);
     });
   };
   add("fetch-each", fetch_each);
@@ -114,16 +115,16 @@ const Registered kQueue({
     .claim = {.text = "About 200 ms become 100 ms with a dynamic queue, 10 to 30 % for moderate imbalance. "
                       "(The printed pair also "
                       "differs in hoisting.)",
-              .variant = "fetch-by-warp",
-              .speedup = 2},
+        .variant = "fetch-by-warp",
+        .speedup = 2},
     .variants = {{.name = "fixed-shares", .idea = "resident threads, neighbouring items dealt in advance"},
-                 {.name = "thread-an-item", .idea = "a thread an item, blocks queued by the hardware"},
-                 {.name = "fetch-each", .idea = "every thread fetches items one by one"},
-                 {.name = "fetch-by-warp", .idea = "a warp fetches 32 at a time"},
-                 {.name = "fetch-by-block", .idea = "a block fetches 256 at a time"}},
+        {.name = "thread-an-item", .idea = "a thread an item, blocks queued by the hardware"},
+        {.name = "fetch-each", .idea = "every thread fetches items one by one"},
+        {.name = "fetch-by-warp", .idea = "a warp fetches 32 at a time"},
+        {.name = "fetch-by-block", .idea = "a block fetches 256 at a time"}},
     .sizes = {{.label = "1M even", .dims = {1 << 20, kEven}},
-              {.label = "1M skewed", .dims = {1 << 20, kSkewed}},
-              {.label = "1M random", .dims = {1 << 20, kRandom}}},
+        {.label = "1M skewed", .dims = {1 << 20, kSkewed}},
+        {.label = "1M random", .dims = {1 << 20, kRandom}}},
     .quick = {{.label = "1M skewed", .dims = {1 << 20, kSkewed}}},
     .tolerance = {.relative = 1e-5},
     .make = make_queue,
@@ -179,7 +180,7 @@ std::unique_ptr<Trial> make_counter(const Setup& setup) {
     trial->variant(name, [=](const Launch& at) {
       gpu::fill_bytes(at[head], 0, 4, at.stream());
       gpu::launch({.kernel = name, .grid = {int64_t{at.stream().device().num_sms} * 8}, .block = {kThreads}},
-                  at.stream(), kernel, at[y], n, at[head]);
+          at.stream(), kernel, at[y], n, at[head]);
     });
   };
   add("one-by-one", draw_batches<1>);
@@ -200,13 +201,12 @@ const Registered kCounter({
                  "writes, which a warp's "
                  "batch does not.",
     .claim = {.text = "A batch of 32 cuts the atomics by 32; batches of 8 or 16 remove most contention.",
-              .variant = "thirty-two-a-thread"},
+        .variant = "thirty-two-a-thread"},
     .variants = {{.name = "one-by-one", .idea = "an atomic a ticket"},
-                 {.name = "eight-a-thread", .idea = "eight tickets an atomic, for one thread"},
-                 {.name = "thirty-two-a-thread", .idea = "32 tickets an atomic, for one thread"},
-                 {.name = "warp-of-32", .idea = "32 tickets an atomic, one for each lane"},
-                 {.name = "two-levels",
-                  .idea = "4096 tickets an atomic for a block, dealt out in shared memory"}},
+        {.name = "eight-a-thread", .idea = "eight tickets an atomic, for one thread"},
+        {.name = "thirty-two-a-thread", .idea = "32 tickets an atomic, for one thread"},
+        {.name = "warp-of-32", .idea = "32 tickets an atomic, one for each lane"},
+        {.name = "two-levels", .idea = "4096 tickets an atomic for a block, dealt out in shared memory"}},
     .sizes = sizes_of({1 << 16, 1 << 20, 1 << 24}),
     .quick = sizes_of({1 << 16}),
     .make = make_counter,

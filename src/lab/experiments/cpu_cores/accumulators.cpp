@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A sum in one, two, four and eight chains: additions that wait for each other, and additions that do not.
 #include "lab/array_trial.h"
 
@@ -46,10 +47,8 @@ const Registered kAccumulators({
     .claim = {.text = "More independent operations a thread hide latency without more threads."},
     .domain = Domain::kCpu,
     .rotation = Rotation::kHot,
-    .variants = {{"1 chain", "each addition waits for the last"},
-                 {"2 chains", "odd and even elements"},
-                 {"4 chains", "one vector, or four scalars"},
-                 {"32 chains", "several vectors"}},
+    .variants = {{"1 chain", "each addition waits for the last"}, {"2 chains", "odd and even elements"},
+        {"4 chains", "one vector, or four scalars"}, {"32 chains", "several vectors"}},
     .sizes = sizes_of({1 << 12}),
     .tolerance = {.relative = 1e-4},
     .make = make,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sums the elements above a threshold: with a branch that is guessed, and without one.
 #include <algorithm>
 
@@ -66,10 +67,9 @@ const Registered kBranches({
     .claim = {.text = "Divergent branches serialise a warp; predication keeps all lanes in step."},
     .domain = Domain::kCpu,
     .rotation = Rotation::kHot,
-    .variants = {{"branch", "if, on random data"},
-                 {"branch, sorted", "the same code on sorted data"},
-                 {"select", "arithmetic instead of a jump, one at a time"},
-                 {"select in vectors", "the same, as the compiler likes"}},
+    .variants = {{"branch", "if, on random data"}, {"branch, sorted", "the same code on sorted data"},
+        {"select", "arithmetic instead of a jump, one at a time"},
+        {"select in vectors", "the same, as the compiler likes"}},
     .sizes = sizes_of({1 << 18}),  // more than a predictor can learn by heart
     .make = make,
 });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every thread counts for itself; are the counters on lines of their own?
 #include <atomic>
 
@@ -10,8 +11,8 @@ constexpr int64_t kLine = 128;  // bytes: some processors fetch lines in pairs
 constexpr int kMostThreads = 64;
 
 // Each worker adds its share of `x` to its own counter, `apart` counters from the next one's.
-void count_in_memory(const Launch& at, const uint32_t* x, int64_t n, std::atomic<uint64_t>* counters,
-                     int64_t apart) {
+void count_in_memory(
+    const Launch& at, const uint32_t* x, int64_t n, std::atomic<uint64_t>* counters, int64_t apart) {
   const int threads = std::min(at.threads().num_threads(), kMostThreads);
   at.threads().run([&](int worker) {
     if (worker >= threads) return;
@@ -68,13 +69,13 @@ const Registered kFalseSharing({
     .question = "What does it cost when two threads' counters share a cache line?",
     .mechanism =
         "A line can be written by one core at a time. Counters of different threads on one line make it "
-        "travel between the cores at every update though nobody shares a counter.",
+        "travel between the cores at every update though no counter is shared.",
     .claim = {.text = "Per-thread data belongs on cache lines of its own."},
     .domain = Domain::kCpu,
     .rotation = Rotation::kHot,
     .variants = {{"side by side", "8-byte counters next to each other"},
-                 {"a line apart", "each on 128 bytes of its own"},
-                 {"in registers", "one update of shared memory at the end"}},
+        {"a line apart", "each on 128 bytes of its own"},
+        {"in registers", "one update of shared memory at the end"}},
     .sizes = sizes_of({1 << 16, 1 << 20}),
     .quick = sizes_of({1 << 18}),
     .make = make,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Numbers go from one thread to another: through a locked queue, one by one or in batches, and through a
 // ring.
 #include <array>
@@ -36,7 +37,7 @@ class LockedQueue {
   std::vector<uint32_t> values_;
 };
 
-// One writer, one reader, no lock; whoever must wait lets others run.
+// One writer, one reader, no lock; a waiting thread lets others run.
 class Ring {
  public:
   void push(uint32_t value) {
@@ -107,13 +108,12 @@ const Registered kHandOff({
     .question = "What does it cost to hand a message to another thread?",
     .mechanism =
         "A lock and a wake-up cost a microsecond or more when the reader sleeps; a batch pays it once for "
-        "many; a ring for one writer and one reader moves two cache lines and wakes nobody.",
+        "many; a ring for one writer and one reader moves two cache lines and wakes no one.",
     .claim = {.text = "Producer and consumer should overlap through a buffer, not take turns."},
     .domain = Domain::kCpu,
     .rotation = Rotation::kHot,
     .variants = {{"locked queue", "a mutex and a condition variable, one message a time"},
-                 {"locked, batches", "the same, 64 messages a time"},
-                 {"ring", "one writer, one reader, no lock"}},
+        {"locked, batches", "the same, 64 messages a time"}, {"ring", "one writer, one reader, no lock"}},
     .sizes = sizes_of({1 << 14, 1 << 17}),
     .quick = sizes_of({1 << 14}),
     .make = make,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The same fork-join work on threads that stay on their core and on threads that may move.
 #include "lab/array_trial.h"
 

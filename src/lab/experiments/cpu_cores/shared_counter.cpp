@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // All threads add to one number: under a lock, with atomic instructions, and each for itself first.
 #include <atomic>
 #include <mutex>
@@ -70,13 +71,12 @@ const Registered kSharedCounter({
         "and swap retries when it loses; one atomic addition never does; sums of one's own touch it once.",
     .claim =
         {.text =
-             "Aggregate within the block first, then use one atomic: contention falls by the block's size."},
+                "Aggregate within the block first, then use one atomic: contention falls by the block's size."},
     .domain = Domain::kCpu,
     .rotation = Rotation::kHot,
-    .variants = {{"lock", "a mutex around the addition"},
-                 {"compare and swap", "a loop until it succeeds"},
-                 {"fetch and add", "one atomic instruction"},
-                 {"own sums", "each thread for itself, then one addition a thread"}},
+    .variants = {{"lock", "a mutex around the addition"}, {"compare and swap", "a loop until it succeeds"},
+        {"fetch and add", "one atomic instruction"},
+        {"own sums", "each thread for itself, then one addition a thread"}},
     .sizes = sizes_of({1 << 12, 1 << 16}),
     .quick = sizes_of({1 << 14}),
     .make = make,

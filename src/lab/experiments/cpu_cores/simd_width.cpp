@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A polynomial of degree 8 on data in the L1, with vectors of 1, 4, 8 and 16 floats.
 #include "lab/array_trial.h"
 
@@ -58,8 +59,8 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   const auto x = trial->input<float>("x", n);
   const auto y = trial->output<float>("y", n);
   trial->set_cost({.flops = 16.0 * static_cast<double>(n),
-                   .bytes = 8.0 * static_cast<double>(n),
-                   .roof = Roof::kCoreFp32});
+      .bytes = 8.0 * static_cast<double>(n),
+      .roof = Roof::kCoreFp32});
   trial->reference([=](const HostArrays& host) {
     for (size_t i = 0; i < host[x].size(); ++i) {
       double sum = 0.125;
@@ -91,10 +92,8 @@ const Registered kSimdWidth({
     .claim = {.text = "Wider accesses and operations do more with each instruction issued."},
     .domain = Domain::kCpu,
     .rotation = Rotation::kHot,
-    .variants = {{"1 float", "scalar multiply-adds"},
-                 {"4 floats", "128-bit vectors"},
-                 {"8 floats", "256-bit vectors"},
-                 {"16 floats", "512-bit vectors"}},
+    .variants = {{"1 float", "scalar multiply-adds"}, {"4 floats", "128-bit vectors"},
+        {"8 floats", "256-bit vectors"}, {"16 floats", "512-bit vectors"}},
     .sizes = sizes_of({1 << 11}),
     .tolerance = {.relative = 1e-5, .absolute = 1e-5},
     .make = make,

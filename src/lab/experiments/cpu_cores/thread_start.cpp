@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A short job on all cores: threads started for it, or workers that wait for it.
 #include <thread>
 
@@ -43,9 +44,8 @@ const Registered kThreadStart({
     .claim = {.text = "Launch overhead dominates small kernels: batch them, or keep one running."},
     .domain = Domain::kCpu,
     .rotation = Rotation::kHot,
-    .variants = {{"threads", "started and joined each time"},
-                 {"pool", "workers that wait for jobs"},
-                 {"this thread", "no other thread at all"}},
+    .variants = {{"threads", "started and joined each time"}, {"pool", "workers that wait for jobs"},
+        {"this thread", "no other thread at all"}},
     .sizes = sizes_of({1 << 10, 1 << 14, 1 << 18}),
     .quick = sizes_of({1 << 13}),
     .make = make,

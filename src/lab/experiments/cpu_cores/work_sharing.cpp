@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tasks of very unequal length: split in advance, taken one by one, taken in pieces, stolen.
 #include <atomic>
 #include <cmath>
@@ -42,8 +43,8 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   // The long tasks stand together: half of the work in the first sixteenth.
   const auto rounds = trial->input_from<int32_t>("rounds", n, [n](std::span<int32_t> to, uint64_t seed) {
     for (int64_t i = 0; i < n; ++i)
-      to[static_cast<size_t>(i)] = static_cast<int32_t>((i < n / 16 ? 3000 : 200) *
-                                                        (0.5 + uniform_at(seed, static_cast<uint64_t>(i))));
+      to[static_cast<size_t>(i)] = static_cast<int32_t>(
+          (i < n / 16 ? 3000 : 200) * (0.5 + uniform_at(seed, static_cast<uint64_t>(i))));
   });
   const auto out = trial->output<uint32_t>("out", n);
   trial->set_cost({.roof = Roof::kNone, .items = static_cast<double>(n), .item = "task"});
@@ -75,16 +76,16 @@ const Registered kWorkSharing({
     .title = "Static split, shared queue, stealing",
     .question = "How should tasks of unequal length be shared out?",
     .mechanism =
-        "Split in advance, whoever got the long tasks finishes last and the others wait. A shared counter "
+        "Split in advance, the thread with the long tasks finishes last and the others wait. A shared counter "
         "evens it out at one atomic a piece; stealing does so only at the end.",
     .claim = {.text = "An atomic work queue keeps all SMs busy on irregular work where a static split leaves "
                       "them idle."},
     .domain = Domain::kCpu,
     .rotation = Rotation::kHot,
     .variants = {{"split in advance", "equal counts, one piece a thread"},
-                 {"shared, 1 a time", "an atomic counter, task by task"},
-                 {"shared, 16 a time", "an atomic counter, sixteen tasks a time"},
-                 {"stealing", "one's own share first, then the others'"}},
+        {"shared, 1 a time", "an atomic counter, task by task"},
+        {"shared, 16 a time", "an atomic counter, sixteen tasks a time"},
+        {"stealing", "one's own share first, then the others'"}},
     .sizes = sizes_of({1 << 11, 1 << 14}),
     .quick = sizes_of({1 << 12}),
     .make = make,

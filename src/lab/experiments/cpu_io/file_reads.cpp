@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A file that the page cache holds, summed: read in pieces, read whole, mapped, and through io_uring.
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -137,15 +138,15 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   });
   const auto file = std::make_shared<NamelessFile>(bytes);
   const auto buffer = std::make_shared<std::vector<uint64_t>>(static_cast<size_t>(bytes / 8));
-  trial->variant("read 4 KiB",
-                 [=](const Launch& at) { *at[sum] = *at[salt] + sum_by_reads(*file, *buffer, 4096); });
-  trial->variant("read 256 KiB",
-                 [=](const Launch& at) { *at[sum] = *at[salt] + sum_by_reads(*file, *buffer, kPiece); });
-  trial->variant("read whole",
-                 [=](const Launch& at) { *at[sum] = *at[salt] + sum_by_reads(*file, *buffer, bytes); });
+  trial->variant(
+      "read 4 KiB", [=](const Launch& at) { *at[sum] = *at[salt] + sum_by_reads(*file, *buffer, 4096); });
+  trial->variant(
+      "read 256 KiB", [=](const Launch& at) { *at[sum] = *at[salt] + sum_by_reads(*file, *buffer, kPiece); });
+  trial->variant(
+      "read whole", [=](const Launch& at) { *at[sum] = *at[salt] + sum_by_reads(*file, *buffer, bytes); });
   trial->variant("mapped", [=](const Launch& at) { *at[sum] = *at[salt] + sum_mapped(*file, 0); });
-  trial->variant("mapped, populated",
-                 [=](const Launch& at) { *at[sum] = *at[salt] + sum_mapped(*file, MAP_POPULATE); });
+  trial->variant(
+      "mapped, populated", [=](const Launch& at) { *at[sum] = *at[salt] + sum_mapped(*file, MAP_POPULATE); });
 #if CHEETAH_HAS_URING
   if (const auto reader = std::make_shared<UringReader>(); *reader)
     trial->variant("io_uring", [=](const Launch& at) { *at[sum] = *at[salt] + reader->sum(*file); });
@@ -168,12 +169,10 @@ const Registered kFileReads({
     .claim = {.text = "Asynchronous and mapped I/O keep the CPU from waiting on storage."},
     .domain = Domain::kCpu,
     .rotation = Rotation::kHot,
-    .variants = {{"read 4 KiB", "pread a page at a time"},
-                 {"read 256 KiB", "pread what the L2 holds"},
-                 {"read whole", "one pread, then the sum"},
-                 {"mapped", "mmap, faults as they come"},
-                 {"mapped, populated", "mmap with all pages at once"},
-                 {"io_uring", "eight reads of 256 KiB under way"}},
+    .variants = {{"read 4 KiB", "pread a page at a time"}, {"read 256 KiB", "pread what the L2 holds"},
+        {"read whole", "one pread, then the sum"}, {"mapped", "mmap, faults as they come"},
+        {"mapped, populated", "mmap with all pages at once"},
+        {"io_uring", "eight reads of 256 KiB under way"}},
     .sizes = {{"1 MiB", {1 << 20}}, {"64 MiB", {64 << 20}}},
     .quick = {{"16 MiB", {16 << 20}}},
     .make = make,

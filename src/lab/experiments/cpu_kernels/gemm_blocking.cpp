@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // y = x W^T, one thread to all: loops in a bad order, a good order, in blocks, and this project's own kernel.
 #include <algorithm>
 #include <cstring>
@@ -61,8 +62,7 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   all_cores.roof = Roof::kFp32;
   trial->set_cost("cheetah, all cores", all_cores);
   const auto args = [=](const float* a, const float* b, float* out) {
-    return GemmArgs{
-        .x = a,
+    return GemmArgs{.x = a,
         .x_stride = n,
         .m = n,
         .w = {.dtype = DType::kF32, .rows = n, .cols = n, .data = reinterpret_cast<const std::byte*>(b)},
@@ -77,7 +77,7 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   const auto one = std::make_shared<ThreadPool>(ThreadPool::Options{.num_threads = 1, .pin = false});
   trial->variant("cheetah", [=](const Launch& at) { gemm(args(at[x], at[w], at[y]), {.pool = *one}); });
   trial->variant("cheetah, all cores",
-                 [=](const Launch& at) { gemm(args(at[x], at[w], at[y]), {.pool = at.threads()}); });
+      [=](const Launch& at) { gemm(args(at[x], at[w], at[y]), {.pool = at.threads()}); });
   return trial;
 }
 
@@ -94,10 +94,9 @@ const Registered kGemmBlocking({
     .domain = Domain::kCpu,
     .rotation = Rotation::kHot,
     .variants = {{"dot products", "three loops, one sum at a time"},
-                 {"row updates", "loops turned so that the innermost runs in vectors"},
-                 {"register tiles", "4 by 8 sums kept in registers"},
-                 {"cheetah", "the engine's kernel on one core"},
-                 {"cheetah, all cores", "the same on all cores"}},
+        {"row updates", "loops turned so that the innermost runs in vectors"},
+        {"register tiles", "4 by 8 sums kept in registers"}, {"cheetah", "the engine's kernel on one core"},
+        {"cheetah, all cores", "the same on all cores"}},
     .sizes = {{"128", {128}}, {"512", {512}}},
     .quick = {{"192", {192}}},
     .tolerance = {.relative = 1e-4, .absolute = 1e-3},

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Residual add and RMSNorm: a pass over memory for each step, one pass for all, and this project's kernel.
 #include <cmath>
 
@@ -20,8 +21,8 @@ float sum_of_squares(const float* x) {
 }
 
 // Each step reads and writes all rows before the next begins.
-void in_passes(const float* x, const float* residual, const float* weight, float* scratch, float* y,
-               int64_t rows) {
+void in_passes(
+    const float* x, const float* residual, const float* weight, float* scratch, float* y, int64_t rows) {
   for (int64_t i = 0; i < rows * kCols; ++i) y[i] = x[i] + residual[i];
   for (int64_t row = 0; row < rows; ++row)
     scratch[row] = 1 / std::sqrt(sum_of_squares(y + row * kCols) / kCols + kEps);
@@ -51,8 +52,8 @@ std::unique_ptr<Trial> make(const Setup& setup) {
   const auto scales = trial->scratch<float>("scales", rows);
   const auto y = trial->output<float>("y", n);
   trial->set_cost({.flops = 5.0 * static_cast<double>(n),
-                   .bytes = 12.0 * static_cast<double>(n),
-                   .roof = Roof::kCoreDram});
+      .bytes = 12.0 * static_cast<double>(n),
+      .roof = Roof::kCoreDram});
   trial->reference([=](const HostArrays& host) {
     for (int64_t row = 0; row < rows; ++row) {
       double squares = 0;
@@ -66,23 +67,22 @@ std::unique_ptr<Trial> make(const Setup& setup) {
             at(i) / std::sqrt(squares / kCols + kEps) * host[weight][static_cast<size_t>(i)]);
     }
   });
-  trial->variant("passes", [=](const Launch& at) {
-    in_passes(at[x], at[residual], at[weight], at[scales], at[y], rows);
-  });
-  trial->variant("row by row",
-                 [=](const Launch& at) { row_by_row(at[x], at[residual], at[weight], at[y], rows); });
+  trial->variant("passes",
+      [=](const Launch& at) { in_passes(at[x], at[residual], at[weight], at[scales], at[y], rows); });
+  trial->variant(
+      "row by row", [=](const Launch& at) { row_by_row(at[x], at[residual], at[weight], at[y], rows); });
   const auto one = std::make_shared<ThreadPool>(ThreadPool::Options{.num_threads = 1, .pin = false});
   trial->variant("add, then kernel", [=](const Launch& at) {
     for (int64_t i = 0; i < n; ++i) at[y][i] = at[x][i] + at[residual][i];
     rms_norm({.x = at[y],
-              .x_stride = kCols,
-              .y = at[y],
-              .y_stride = kCols,
-              .rows = rows,
-              .cols = kCols,
-              .weight = at[weight],
-              .eps = kEps},
-             {.pool = *one});
+                 .x_stride = kCols,
+                 .y = at[y],
+                 .y_stride = kCols,
+                 .rows = rows,
+                 .cols = kCols,
+                 .weight = at[weight],
+                 .eps = kEps},
+        {.pool = *one});
   });
   return trial;
 }
@@ -96,11 +96,11 @@ const Registered kNormFusion({
                  "operations.",
     .claim =
         {.text =
-             "Fusing elementwise steps keeps intermediates out of memory: about 2x for memory-bound chains."},
+                "Fusing elementwise steps keeps intermediates out of memory: about 2x for memory-bound chains."},
     .domain = Domain::kCpu,
     .variants = {{"passes", "add, sum, scale, weight: one loop over everything each"},
-                 {"row by row", "all steps of a row while it is cached"},
-                 {"add, then kernel", "one pass for the addition, the engine's kernel for the rest"}},
+        {"row by row", "all steps of a row while it is cached"},
+        {"add, then kernel", "one pass for the addition, the engine's kernel for the rest"}},
     .sizes = {{"64 rows", {64}}, {"4096 rows", {4096}}},
     .quick = {{"2048 rows", {2048}}},
     .tolerance = {.relative = 1e-4, .absolute = 1e-5},

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Softmax of long rows: three passes over memory, two with a running maximum, and in pieces that stay cached.
 #include <algorithm>
 #include <cmath>
@@ -64,7 +65,7 @@ const Registered kOnlineSoftmax({
     .claim = {.text = "Recomputing is cheaper than storing where a kernel is bound by memory."},
     .domain = Domain::kCpu,
     .variants = {{"three passes", "maximum, exponentials, division"},
-                 {"two passes", "maximum and sum together, exponentials again"}},
+        {"two passes", "maximum and sum together, exponentials again"}},
     .sizes = sizes_of({1 << 15, 1 << 20}),
     .quick = sizes_of({1 << 17}),
     .tolerance = {.relative = 1e-4},

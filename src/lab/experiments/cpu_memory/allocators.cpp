@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Many short-lived blocks: from malloc, from a free list, from an arena.
 #include <cstdlib>
 #include <memory_resource>
@@ -76,9 +77,8 @@ const Registered kAllocators({
     .claim = {.text = "Stream-ordered pools avoid the cost of an allocation from the system each time."},
     .domain = Domain::kCpu,
     .rotation = Rotation::kHot,
-    .variants = {{"malloc", "the C library's"},
-                 {"pool", "free lists by size, kept warm"},
-                 {"arena", "a moving pointer, all given back at the end"}},
+    .variants = {{"malloc", "the C library's"}, {"pool", "free lists by size, kept warm"},
+        {"arena", "a moving pointer, all given back at the end"}},
     .sizes = {{"to 256 B", {256}}, {"to 16 KiB", {16 << 10}}},
     .quick = {{"to 1 KiB", {1 << 10}}},
     .make = make,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Copies past the caches, with stores that read their line first and with stores that do not.
 #include <cstring>
 
@@ -54,9 +55,8 @@ const Registered kCopy({
         "whole lines without reading them, and leaves the caches to others. A good memcpy already knows.",
     .claim = {.text = "Data used once should bypass the cache."},
     .domain = Domain::kCpu,
-    .variants = {{"loop", "one word at a time"},
-                 {"memcpy", "the C library's"},
-                 {"streaming stores", "16-byte stores around the caches"}},
+    .variants = {{"loop", "one word at a time"}, {"memcpy", "the C library's"},
+        {"streaming stores", "16-byte stores around the caches"}},
     .sizes = sizes_of({1 << 16, 1 << 22, 1 << 24}),
     .quick = sizes_of({1 << 23}),
     .make = make,

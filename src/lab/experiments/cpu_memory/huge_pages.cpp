@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random reads over much memory in small and in huge pages.
 #include <sys/mman.h>
 
@@ -66,7 +67,7 @@ const Registered kHugePages({
     .claim = {.text = "Transparent huge pages cut TLB misses for large allocations."},
     .domain = Domain::kCpu,
     .variants = {{"4 KiB pages", "what the kernel gives without advice"},
-                 {"huge pages", "madvise(MADV_HUGEPAGE)"}},
+        {"huge pages", "madvise(MADV_HUGEPAGE)"}},
     .sizes = {{"64 MiB", {64 << 20}}, {"512 MiB", {512 << 20}}},
     .quick = {{"128 MiB", {128 << 20}}},
     .make = make,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Loads that wait for each other: the latency of each level, and what chains side by side hide of it.
 #include <numeric>
 
@@ -7,7 +8,7 @@
 namespace cheetah::lab {
 namespace {
 
-constexpr int64_t kLine = 16;       // words a node takes: one cache line
+constexpr int64_t kLine = 16;       // words per node takes: one cache line
 constexpr int kWalks = 8;           // from nodes 0 to 7
 constexpr int64_t kHops = 1 << 11;  // a walk
 
@@ -61,11 +62,10 @@ const Registered kPointerChase({
                   "requests hide it."},
     .domain = Domain::kCpu,
     .rotation = Rotation::kHot,
-    .variants = {{"one walk", "eight walks, one after the other"},
-                 {"two at once", "the same walks in pairs"},
-                 {"eight at once", "all eight side by side"}},
-    .sizes =
-        {{"16 KiB", {16 << 10}}, {"512 KiB", {512 << 10}}, {"8 MiB", {8 << 20}}, {"256 MiB", {256 << 20}}},
+    .variants = {{"one walk", "eight walks, one after the other"}, {"two at once", "the same walks in pairs"},
+        {"eight at once", "all eight side by side"}},
+    .sizes = {{"16 KiB", {16 << 10}}, {"512 KiB", {512 << 10}}, {"8 MiB", {8 << 20}},
+        {"256 MiB", {256 << 20}}},
     .quick = {{"16 KiB", {16 << 10}}, {"8 MiB", {8 << 20}}},
     .make = make,
 });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rows gathered from a table larger than the caches: does asking for them early help?
 #include <algorithm>
 
@@ -52,8 +53,7 @@ const Registered kPrefetch({
     .claim = {.text = "Prefetching data before its use hides memory latency behind work."},
     .domain = Domain::kCpu,
     .variants = {{"no hint", "the processor finds what it can"},
-                 {"4 rows ahead", "one prefetch a line, four rows early"},
-                 {"16 rows ahead", "sixteen rows early"}},
+        {"4 rows ahead", "one prefetch a line, four rows early"}, {"16 rows ahead", "sixteen rows early"}},
     .sizes = {{"8K rows", {8 << 10}}, {"512K rows", {512 << 10}}},
     .quick = {{"512K rows", {512 << 10}}},
     .tolerance = {.relative = 1e-3, .absolute = 0.1},

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The same additions in another order: lines fetched once, or again and again.
 #include "lab/array_trial.h"
 
@@ -43,9 +44,8 @@ const Registered kStride({
                   "Uncoalesced access wastes most of each transaction: stride 2 halves the useful share."},
     .domain = Domain::kCpu,
     .variants = {{"in order", "neighbours one after the other"},
-                 {"stride 2", "every second word, twice over the array"},
-                 {"stride 16", "one word a cache line"},
-                 {"stride 1024", "one word a page"}},
+        {"stride 2", "every second word, twice over the array"}, {"stride 16", "one word a cache line"},
+        {"stride 1024", "one word a page"}},
     .sizes = sizes_of({1 << 18, 1 << 22, 1 << 25}),
     .quick = sizes_of({1 << 22}),
     .make = make,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One field of eight, summed from three layouts of the same records.
 #include "lab/array_trial.h"
 
@@ -60,8 +61,8 @@ const Registered kStructLayout({
                   "Structs of arrays make accesses contiguous; arrays of structs waste most of each line."},
     .domain = Domain::kCpu,
     .variants = {{"array of structs", "eight fields of a record side by side"},
-                 {"struct of arrays", "each field in an array of its own"},
-                 {"blocks", "16 records a block, fields together within it"}},
+        {"struct of arrays", "each field in an array of its own"},
+        {"blocks", "16 records a block, fields together within it"}},
     .sizes = sizes_of({1 << 16, 1 << 20, 1 << 22}),
     .quick = sizes_of({1 << 20}),
     .make = make,

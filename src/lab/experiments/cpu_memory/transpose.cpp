@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // y = x^T, square: whichever side is read in order, the other jumps, unless tiles keep both in the cache.
 #include <algorithm>
 
@@ -45,9 +46,8 @@ const Registered kTranspose({
                   "Tiling turns strided accesses into whole lines, as a shared-memory tile does on a GPU."},
     .domain = Domain::kCpu,
     .variants = {{"reads in order", "row by row, stores a row apart"},
-                 {"writes in order", "column by column, loads a row apart"},
-                 {"tiles of 16", "one line each way"},
-                 {"tiles of 64", "four lines each way"}},
+        {"writes in order", "column by column, loads a row apart"}, {"tiles of 16", "one line each way"},
+        {"tiles of 64", "four lines each way"}},
     .sizes = {{"512x512", {512}}, {"2048x2048", {2048}}, {"4096x4096", {4096}}},
     .quick = {{"1024x1024", {1024}}},
     .make = make,

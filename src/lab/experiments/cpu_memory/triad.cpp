@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // a = b + s * c over arrays past the caches, on one thread and on all, with and without write-allocate.
 #include "lab/array_trial.h"
 
@@ -41,7 +42,7 @@ const Registered kTriad({
     .claim = {.text = "Memory bandwidth is shared: more cores help until it is full."},
     .domain = Domain::kCpu,
     .variants = {{"one core", "a plain loop the compiler vectorises"},
-                 {"all cores", "the same loop, pieces taken by every core"}},
+        {"all cores", "the same loop, pieces taken by every core"}},
     .sizes = sizes_of({1 << 20, 1 << 22, 1 << 24}),
     .quick = sizes_of({1 << 22}),
     .tolerance = {.relative = 1e-6, .absolute = 1e-6},

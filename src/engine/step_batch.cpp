@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+#include "engine/step_batch.h"
+
+#include <algorithm>
+
+#include "base/random.h"
+
+namespace cheetah {
+namespace {
+
+SampleRow sample_of(const Sequence& sequence) {
+  const RequestState& state = *sequence.request;
+  const GenerationRequest& request = state.request;
+  SampleRow row;
+  row.sampling = request.sampling;
+  row.history = std::span(sequence.tokens).first(static_cast<size_t>(sequence.length() - 1));
+  row.num_generated = sequence.num_generated + sequence.awaited;
+  row.typical_p = request.typical_p;
+  row.logit_bias = request.logit_bias;
+  row.allowed_ids = request.allowed_ids;
+  if (row.num_generated < request.min_tokens) row.forbidden_ids = state.end_ids;
+  row.top_logprobs = request.top_logprobs;
+  if (state.holds_events()) row.top_logprobs = request.top_logprobs.value_or(0);  // choices are compared
+  return row;
+}
+
+}  // namespace
+
+void StepBatch::clear() {
+  works_.clear();
+  tokens_.clear();
+  fed_.clear();
+  sequences_.clear();
+  further_groups_.clear();
+  logit_rows_.clear();
+  hidden_rows_.clear();
+  host_logits_.clear();
+  samples_.clear();
+  shape_ = {};
+}
+
+void StepBatch::add(Sequence& sequence, int64_t count) {
+  const RequestState& request = *sequence.request;
+  const auto row = std::ssize(tokens_);
+  const int64_t from = sequence.submitted, end = from + count;
+  StepWork work{.sequence = &sequence,
+      .count = count,
+      .end = end,
+      .completes = end == sequence.length(),
+      .prompt_begin = std::ssize(host_logits_),
+      .hidden_begin = std::ssize(hidden_rows_)};
+  work.forks = work.completes && !request.forked();
+  if (request.request.prompt_logprobs && request.needs_all_rows())
+    for (int64_t p = from; p < std::min(end, request.num_prompt() - 1); ++p) {
+      host_logits_.push_back(std::ssize(logit_rows_));
+      logit_rows_.push_back(row + p - from);
+    }
+  work.logit_row = std::ssize(logit_rows_);
+  if (work.samples()) logit_rows_.push_back(row + count - 1);
+  if (request.request.pooling == Pooling::kMean)
+    for (int64_t i = 0; i < count; ++i) hidden_rows_.push_back(row + i);
+  if (request.request.pooling == Pooling::kLast && work.completes) hidden_rows_.push_back(row + count - 1);
+  work.prompt_count = std::ssize(host_logits_) - work.prompt_begin;
+  work.hidden_count = std::ssize(hidden_rows_) - work.hidden_begin;
+  add_tokens(sequence, end);
+  sequences_.push_back({.pages = sequence.lists.front().pages,
+      .context_tokens = end,
+      .query_begin = row,
+      .query_count = count});
+  shape_.add(count, from);
+  works_.push_back(work);
+}
+
+// Up to `end`. The last may be one that the step in flight chooses.
+void StepBatch::add_tokens(const Sequence& sequence, int64_t end) {
+  const int64_t known = std::min(end, std::ssize(sequence.tokens));
+  tokens_.insert(
+      tokens_.end(), sequence.tokens.begin() + sequence.submitted, sequence.tokens.begin() + known);
+  if (known == end) return;
+  fed_.push_back({.row = std::ssize(tokens_), .sample = sequence.sample});
+  tokens_.push_back(0);
+}
+
+double StepBatch::complete(const KvLayout& layout, const ModelTraits& traits, const TimeSource& time) {
+  double mask_s = 0;
+  for (const StepWork& work : works_)
+    if (work.samples()) mask_s += add_samples(work, traits.vocab, time);
+  for (size_t group = 1; group < layout.windows.size(); ++group)
+    for (size_t i = 0; i < works_.size(); ++i) {
+      further_groups_.push_back(sequences_[i]);
+      further_groups_.back().pages = works_[i].sequence->lists[group].pages;
+    }
+  return mask_s;
+}
+
+// One token, or the first of every choice.
+double StepBatch::add_samples(const StepWork& work, int64_t vocab, const TimeSource& time) {
+  Sequence& sequence = *work.sequence;
+  const GenerationRequest& request = sequence.request->request;
+  SampleRow row = sample_of(sequence);
+  row.logits = work.logit_row;
+  double mask_s = 0;
+  if (sequence.grammar) {
+    const EngineTime begin = time.now();
+    sequence.mask.resize((static_cast<size_t>(vocab) + 63) / 64);
+    sequence.grammar->fill_mask(sequence.mask);
+    mask_s = seconds(begin, time.now());
+    row.mask = sequence.mask;
+  }
+  const auto index = static_cast<uint64_t>(sequence.num_generated + sequence.awaited);
+  const int first = sequence.choice, count = work.forks ? request.best_of : 1;
+  for (int choice = first; choice < first + count; ++choice) {
+    // A token takes two numbers of the stream, so the place in it is a function of the token's index.
+    row.uniform = Philox(request.seed, static_cast<uint64_t>(choice), 2 * index).next_uniform();
+    samples_.push_back(row);
+  }
+  return mask_s;
+}
+
+ForwardBatch StepBatch::forward() const {
+  return {.tokens = tokens_,
+      .sequences = sequences_,
+      .further_groups = further_groups_,
+      .logit_rows = logit_rows_,
+      .hidden_rows = hidden_rows_};
+}
+
+StepExtras StepBatch::extras() const {
+  return {.fed = fed_, .samples = samples_, .host_logits = host_logits_};
+}
+
+}  // namespace cheetah

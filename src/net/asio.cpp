@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: MIT
+// Asio's own code, compiled once (BOOST_ASIO_SEPARATE_COMPILATION).
+#include <boost/asio/impl/src.hpp>
+#include <boost/asio/ssl/impl/src.hpp>

@@ -1,3 +1,0 @@
-// Asio's own code, compiled once (BOOST_ASIO_SEPARATE_COMPILATION).
-#include <boost/asio/impl/src.hpp>
-#include <boost/asio/ssl/impl/src.hpp>
