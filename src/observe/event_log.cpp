@@ -7,6 +7,7 @@
 #include <chrono>
 #include <ctime>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr size_t kMaxValueBytes = 1024;
 constexpr int64_t kMaxWaitingLines = 8192;
+constexpr std::chrono::milliseconds kFullDiskPause{100};  // before it is tried again
 
 constexpr auto kLevelNames = enum_names<LogLevel>({{LogLevel::kDebug, "debug"}, {LogLevel::kInfo, "info"},
     {LogLevel::kWarning, "warning"}, {LogLevel::kError, "error"}, {LogLevel::kOff, "off"}});
@@ -49,13 +51,16 @@ std::string text_line(
   return line;
 }
 
-void write_all(int descriptor, std::string_view text) {
+// Returns what there is no space for at present.
+std::string_view write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(descriptor, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;  // nobody reads the log: serving goes on
+    if (count < 0 && (errno == ENOSPC || errno == EDQUOT)) return text;
+    if (count <= 0) return {};  // nobody reads the log: serving goes on
     text.remove_prefix(static_cast<size_t>(count));
   }
+  return {};
 }
 
 }  // namespace
@@ -80,14 +85,19 @@ struct EventLog::State {
 
   void loop() {
     std::vector<std::string> lines;
+    std::string text;       // not written yet: the disk is full
+    int64_t unwritten = 0;  // lines in it
     for (bool open = true; open;) {
-      box.wait();
+      if (text.empty())
+        box.wait();
+      else
+        box.wait_until(std::chrono::steady_clock::now() + kFullDiskPause);
       open = !box.closed();
       box.take_all(lines);
-      std::string text;
       for (const std::string& line : lines) text += line;
-      write_all(config.descriptor, text);
-      waiting -= std::ssize(lines);
+      unwritten += std::ssize(lines);
+      text = std::string(write_all(config.descriptor, text));
+      if (text.empty()) waiting -= std::exchange(unwritten, 0);
     }
   }
 
