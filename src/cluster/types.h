@@ -32,6 +32,13 @@ struct RequestKey {
 
 enum class Role : uint8_t { kRouter, kPrefill, kDecode, kBoth };
 enum class WorkerState : uint8_t { kStarting, kReady, kDraining };
+// How far a worker is with an operator's order to take nothing new. Its state is kDraining meanwhile.
+enum class Cordon : uint8_t {
+  kNone,
+  kCordoned,  // what runs goes on
+  kDraining,  // what still runs after a while goes on at other workers
+  kDrained,   // nothing runs any more
+};
 
 // What a worker's pages look like. Pages move as they are only between equal ones; where only the shard, the
 // dtype, the order or the page size differs they are transformed, otherwise refused.

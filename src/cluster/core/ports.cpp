@@ -42,6 +42,8 @@ Audience audience(const Message& message) {
     Audience operator()(const PrefillFailed&) const { return Audience::kWorker; }
     Audience operator()(const WritesStopped&) const { return Audience::kWorker; }
     Audience operator()(const PrefillNews&) const { return Audience::kWorker; }
+    Audience operator()(const Orders&) const { return Audience::kBoth; }
+    Audience operator()(const CordonNews&) const { return Audience::kRouter; }
     Audience operator()(const Drain&) const { return Audience::kWorker; }
     Audience operator()(const FlipRole&) const { return Audience::kWorker; }
   };

@@ -42,6 +42,7 @@ void RouterWorkers::up(WorkerId id, RouterStep& step) {
   worker.descriptor.id = id;
   worker.linked = true;
   worker.silent = false;
+  worker.cordon = Cordon::kNone;  // until it says otherwise
   worker.heard_at = step.now;
   tell_if_ready(id);
   step.workers_changed = true;
@@ -125,6 +126,11 @@ void RouterWorkers::hear(WorkerId from, const Heartbeat& message, RouterStep& st
   worker.descriptor.state = message.state;
   worker.descriptor.epoch = message.epoch;
   step.workers_changed = true;
+}
+
+void RouterWorkers::hear(WorkerId from, const CordonNews& message) {
+  const auto known = workers_.find(from);
+  if (known != workers_.end()) known->second.cordon = message.cordon;
 }
 
 void RouterWorkers::forget_if_gone(WorkerId id) {

@@ -24,6 +24,7 @@ class RouterWorkers {
   void registry_lost(WorkerId id);
   void hear(WorkerId from, const Hello& message, RouterStep& step);
   void hear(WorkerId from, const Heartbeat& message, RouterStep& step);
+  void hear(WorkerId from, const CordonNews& message);
   // A worker that has become ready, or ready in another role, ends what the policies hold against its phase.
   void tell_if_ready(WorkerId id);
   void look_for_silent(RouterStep& step);

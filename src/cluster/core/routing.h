@@ -26,6 +26,7 @@ struct KnownWorker {
   bool introduced = false;         // by its own Hello
   bool own_word = false;           // role, state and epoch are the worker's own words
   std::optional<Role> ready_as{};  // the role in which the policies know it to be ready
+  Cordon cordon = Cordon::kNone;   // an operator's order, by the worker's word
   bool left = false;               // the registry had it: it finishes what it has and gets nothing new
   Time held_off_until{};           // failed lately
   // Sent there by this router and not ended; what the heartbeat does not know yet.

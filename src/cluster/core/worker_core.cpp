@@ -93,6 +93,7 @@ void WorkerCore::State::take(WorkerInput& input, WorkerStep& step) {
           [&](JobDelivered& in) { jobs.on(in, step); }, [&](const QueueUp&) { pages.queue_is(true); },
           [&](const QueueDown&) { pages.queue_is(false); },
           [&](const DrainRequested& in) { roles.drain(in.limit, step); },
+          [&](const CordonOrdered& in) { roles.cordon(in, step); },
           [&](const WarmedUp&) { roles.warmed_up(step); },
           [&](const LoadMeasured& in) { roles.load_is(in.load, step); }},
       input);
@@ -116,7 +117,8 @@ void WorkerCore::State::hear(WorkerId from, Message& message, WorkerStep& step) 
                  [&](const Drain& said) { roles.drain(said.limit, step); },
                  [&](const FlipRole& said) { roles.flip(said, step); }, [](const Tokens&) {},
                  [](const GaveUp&) {}, [](const ProbeAnswer&) {},  // for routers
-                 [](const KvEvents&) {}},
+                 [](const KvEvents&) {}, [](const Orders&) {},     // the node's
+                 [](const CordonNews&) {}},
       message);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cluster/core/worker_peers.h"
 
+#include <utility>
+
 namespace cheetah::cluster {
 
 void WorkerPeers::up(WorkerId id) {
@@ -27,13 +29,14 @@ void WorkerPeers::forget_if_gone(WorkerId id) {
 void WorkerPeers::registry_has(const WorkerDescriptor& descriptor) {
   Peer& peer = peers_[descriptor.id];
   peer.registered = true;
+  peer.left = false;
   if (!peer.introduced) peer.descriptor = descriptor;
 }
 
 void WorkerPeers::registry_lost(WorkerId id) {
   const auto peer = peers_.find(id);
   if (peer == peers_.end()) return;
-  peer->second.registered = false;
+  peer->second.left = std::exchange(peer->second.registered, false);
   forget_if_gone(id);
 }
 
@@ -77,7 +80,7 @@ std::optional<WorkerId> WorkerPeers::prefill_worker(const std::string& model, Wo
   int64_t least = 0;
   for (const auto& [id, peer] : peers_) {
     const Role role = peer.descriptor.role;
-    if (!peer.linked || peer.descriptor.state != WorkerState::kReady || id == self_) continue;
+    if (!peer.linked || peer.left || peer.descriptor.state != WorkerState::kReady || id == self_) continue;
     if (role != Role::kPrefill && role != Role::kBoth) continue;
     const std::string& its = peer.descriptor.kv.model;
     if (!its.empty() && its != model) continue;  // its pages are of no use here

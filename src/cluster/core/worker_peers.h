@@ -15,6 +15,7 @@ struct Peer {
   bool linked = false;
   bool pressed = false;
   bool registered = false;  // the registry has it
+  bool left = false;        // it had it: it gets nothing new
   // What it says over its link wins over the registry, which anybody with access to it can write.
   bool introduced = false;  // by its own Hello
 };

@@ -66,15 +66,19 @@ struct QueueDown {};
 struct DrainRequested {  // SIGTERM, or an operator
   Duration limit{};
 };
+struct CordonOrdered {  // by an operator; `limit`: what still runs then is handed over
+  bool cordoned = false;
+  std::optional<Duration> limit{};
+};
 struct WarmedUp {};    // answers WarmUp
 struct LoadMeasured {  // a few times per second; goes out as Heartbeat
   WorkerLoad load{};
 };
 
-using WorkerInput =
-    std::variant<PeerMessage, PeerUp, PeerDown, PeerPressed, RegistrySnapshot, RegistryPut, RegistryGone,
-        Tick, EngineEvent, CacheLooked, SpaceReserved, SlabImported, ReservationFenced, ExportProgress,
-        SlabSent, WritesFenced, JobDelivered, QueueUp, QueueDown, DrainRequested, WarmedUp, LoadMeasured>;
+using WorkerInput = std::variant<PeerMessage, PeerUp, PeerDown, PeerPressed, RegistrySnapshot, RegistryPut,
+    RegistryGone, Tick, EngineEvent, CacheLooked, SpaceReserved, SlabImported, ReservationFenced,
+    ExportProgress, SlabSent, WritesFenced, JobDelivered, QueueUp, QueueDown, DrainRequested, WarmedUp,
+    LoadMeasured, CordonOrdered>;
 
 // ---- Outputs of a worker ----
 

@@ -13,6 +13,7 @@ Heartbeat WorkerRoles::heartbeat() const {
 void WorkerRoles::greet(WorkerId peer, WorkerStep& step) const {
   step.say(peer, Hello{self_});
   step.say(peer, heartbeat());
+  if (cordon_ != Cordon::kNone) step.say(peer, CordonNews{cordon_});
 }
 
 void WorkerRoles::load_is(const WorkerLoad& load, WorkerStep& step) {
@@ -30,6 +31,28 @@ void WorkerRoles::set_state(WorkerState state, WorkerStep& step) {
   tell_peers(step);
 }
 
+void WorkerRoles::set_cordon(Cordon cordon, WorkerStep& step) {
+  if (cordon == std::exchange(cordon_, cordon)) return;
+  for (const WorkerId peer : peers_.all_linked()) step.say(peer, CordonNews{cordon});
+}
+
+void WorkerRoles::cordon(const CordonOrdered& order, WorkerStep& step) {
+  hand_over_after_ = order.cordoned ? order.limit : std::nullopt;
+  if (!order.cordoned) {
+    set_cordon(Cordon::kNone, step);
+    if (leaving_ || flip_ || self_.state != WorkerState::kDraining) return;
+    drain_until_ = Time::max();
+    return set_state(WorkerState::kReady, step);
+  }
+  if (!order.limit && !leaving_ && !flip_) drain_until_ = Time::max();  // a drain became a mere cordon
+  set_cordon(order.limit ? Cordon::kDraining : Cordon::kCordoned, step);
+  if (self_.state != WorkerState::kStarting && !flip_) drain_for_cordon(step);
+}
+
+void WorkerRoles::drain_for_cordon(WorkerStep& step) {
+  start_draining(hand_over_after_.value_or(Duration::max()), step);
+}
+
 void WorkerRoles::drain(Duration limit, WorkerStep& step) {
   leaving_ = true;
   flip_.reset();
@@ -37,7 +60,7 @@ void WorkerRoles::drain(Duration limit, WorkerStep& step) {
 }
 
 void WorkerRoles::start_draining(Duration limit, WorkerStep& step) {
-  drain_until_ = std::min(drain_until_, step.now + limit);
+  if (limit != Duration::max()) drain_until_ = std::min(drain_until_, step.now + limit);
   if (self_.state != WorkerState::kDraining) set_state(WorkerState::kDraining, step);
 }
 
@@ -65,7 +88,10 @@ void WorkerRoles::nothing_left(WorkerStep& step) {
     if (!std::exchange(drained_, true)) step.want(Drained{});
     return;
   }
-  if (!flip_) return;
+  if (!flip_) {
+    if (cordon_ == Cordon::kDraining) set_cordon(Cordon::kDrained, step);
+    return;
+  }
   drain_until_ = Time::max();
   self_.role = flip_->role;
   self_.epoch = flip_->epoch;
@@ -77,7 +103,9 @@ void WorkerRoles::nothing_left(WorkerStep& step) {
 }
 
 void WorkerRoles::warmed_up(WorkerStep& step) {
-  if (self_.state == WorkerState::kStarting) set_state(WorkerState::kReady, step);
+  if (self_.state != WorkerState::kStarting) return;
+  if (cordon_ == Cordon::kNone) return set_state(WorkerState::kReady, step);
+  drain_for_cordon(step);
 }
 
 }  // namespace cheetah::cluster

@@ -18,6 +18,8 @@ class WorkerRoles {
   void load_is(const WorkerLoad& load, WorkerStep& step);
   void drain(Duration limit, WorkerStep& step);
   void flip(const FlipRole& message, WorkerStep& step);
+  // An operator's order, which stands until another: also where this worker still starts or takes a new role.
+  void cordon(const CordonOrdered& order, WorkerStep& step);
   void warmed_up(WorkerStep& step);
   // True once: the time to drain is up, what is left goes to others.
   bool drain_time_is_up(Time now);
@@ -34,6 +36,8 @@ class WorkerRoles {
   void start_draining(Duration limit, WorkerStep& step);
   void set_state(WorkerState state, WorkerStep& step);
   void tell_peers(WorkerStep& step) const;
+  void set_cordon(Cordon cordon, WorkerStep& step);
+  void drain_for_cordon(WorkerStep& step);
   Heartbeat heartbeat() const;
 
   const WorkerConfig& config_;
@@ -41,6 +45,8 @@ class WorkerRoles {
   WorkerDescriptor self_;
   WorkerLoad load_;
   bool leaving_ = false, drained_ = false;
+  Cordon cordon_ = Cordon::kNone;
+  std::optional<Duration> hand_over_after_;  // of the cordon
   std::optional<FlipRole> flip_;
   Time drain_until_ = Time::max();
   std::optional<Time> last_flip_;

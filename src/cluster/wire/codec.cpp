@@ -37,6 +37,8 @@ constexpr std::array<std::string_view, std::variant_size_v<Message>> kNames = {
     "FlipRole",
     "KvEvents",
     "PrefillNews",
+    "Orders",
+    "CordonNews",
 };
 
 void write_header(Writer& writer, uint8_t type) {

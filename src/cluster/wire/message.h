@@ -238,10 +238,29 @@ struct PrefillNews {
   int64_t tokens_ready = 0;
 };
 
+// What an operator wants of the cluster. Every node keeps all of them; of each subject the newest counts.
+struct Order {
+  std::string subject{};  // "cordon/NODE", "role/NODE", "replicas/POOL"
+  std::string wish{};     // empty: the order is lifted
+  uint64_t version = 0;   // counts up over all subjects
+  WorkerId by{};          // the node that took it from the operator: decides between equal versions
+
+  bool operator==(const Order&) const = default;
+};
+// To every peer: orders that it may not know. Who learns of one passes it on.
+struct Orders {
+  std::vector<Order> orders{};
+};
+
+// Worker to its peers: how far it is with the order to take nothing new.
+struct CordonNews {
+  Cordon cordon = Cordon::kNone;
+};
+
 // The order is the wire's: append only.
 using Message = std::variant<Hello, Heartbeat, Generate, Tokens, GaveUp, Cancel, Pause, Probe, ProbeAnswer,
     PrefillJob, Claimed, ClaimAnswer, SlabPosted, PrefillDone, PrefillFailed, WritesStopped, Drain, FlipRole,
-    KvEvents, PrefillNews>;
+    KvEvents, PrefillNews, Orders, CordonNews>;
 
 std::string_view message_name(const Message& message);
 

@@ -8,6 +8,7 @@
 namespace cheetah::cluster {
 
 inline constexpr size_t kMaxSlabTimes = 1 << 16;
+inline constexpr size_t kMaxOrders = 4096;
 
 template <class A, MaybeConst<RequestKey> M>
 void fields(A& a, M& m) {
@@ -217,6 +218,24 @@ template <class A, MaybeConst<FlipRole> M>
 void fields(A& a, M& m) {
   a.choice(m.role, Role::kBoth);
   a.number(m.epoch);
+}
+
+template <class A, MaybeConst<Order> M>
+void fields(A& a, M& m) {
+  a.text(m.subject);
+  a.text(m.wish);
+  a.number(m.version);
+  a.number(m.by);
+}
+
+template <class A, MaybeConst<Orders> M>
+void fields(A& a, M& m) {
+  a.list(m.orders, kMaxOrders, 24, [&](auto& order) { fields(a, order); });
+}
+
+template <class A, MaybeConst<CordonNews> M>
+void fields(A& a, M& m) {
+  a.choice(m.cordon, Cordon::kDrained);
 }
 
 template <class A, MaybeConst<KvEvents> M>
