@@ -14,6 +14,7 @@
 #include "cli/json_file.h"
 #include "cli/numbers.h"
 #include "cli/output.h"
+#include "cluster/policy/simulation/scaling_day.h"
 #include "cluster/policy/simulation/scenarios.h"
 
 namespace cheetah {
@@ -148,6 +149,38 @@ Json shifts(int64_t seeds, Table& table) {
   return rows;
 }
 
+// A day of load, for a model that loads in one minute and in four.
+Json scaling_days(int64_t seeds, Table& table) {
+  struct Way {
+    const char* name;
+    sim::DayScaler scaler;
+  };
+  constexpr Way kWays[] = {{"goals", sim::DayScaler::kSlo}, {"oracle", sim::DayScaler::kOracle},
+      {"reactive", sim::DayScaler::kReactive}};
+  Json rows = Json::array();
+  for (const double start_s : {60.0, 240.0}) {
+    Json row = {{"start_s", start_s}};
+    std::string line[3];
+    for (size_t way = 0; way < std::size(kWays); ++way) {
+      std::vector<double> in_time, hours, changes;
+      for (int64_t seed = 1; seed <= seeds; ++seed) {
+        const sim::DayReport report =
+            sim::run_day({.start_s = start_s, .seed = static_cast<uint64_t>(seed)}, kWays[way].scaler);
+        in_time.push_back(report.in_time);
+        hours.push_back(report.replica_hours);
+        changes.push_back(static_cast<double>(report.changes));
+      }
+      row[kWays[way].name] = {{"share_in_time", json_of(in_time)}, {"replica_hours", json_of(hours)},
+          {"changes", json_of(changes)}};
+      line[way] = format("{:.2f} %, {:.0f} replica hours", 100 * mean(in_time), mean(hours));
+    }
+    rows.push_back(row);
+    table.add({format("a day, {:.0f} s to load: in time", start_s), line[0],
+        format("{} oracle; {} reactive", line[1], line[2])});
+  }
+  return rows;
+}
+
 int run_bench_policies(const PolicyBenchOptions& options) {
   JsonFile json(options.json);
   Table table({"situation (simulated)", "with the policies", "beside"});
@@ -158,6 +191,7 @@ int run_bench_policies(const PolicyBenchOptions& options) {
   result["overload"] = overload(options.seeds, table);
   result["free_tier_flood"] = flood(options.seeds, table);
   result["traffic_shift"] = shifts(options.seeds, table);
+  result["autoscale_day"] = scaling_days(options.seeds, table);
   if (options.json != "-") print(table.render());
   json.write(result);
   return 0;

@@ -48,8 +48,8 @@ bool cooling(const PoolScaleState& state, Time now, int64_t cooldown_ms) {
 }  // namespace
 
 std::string_view name_of(ScaleReason reason) {
-  constexpr std::array<std::string_view, 9> kNames = {"hold", "below_min", "above_max", "queue_high",
-      "utilization_high", "kv_high", "all_low", "waiting_for_samples", "cooldown"};
+  constexpr std::array<std::string_view, 11> kNames = {"hold", "below_min", "above_max", "queue_high",
+      "utilization_high", "kv_high", "all_low", "waiting_for_samples", "cooldown", "predicted", "no_rates"};
   return kNames.at(static_cast<size_t>(reason));
 }
 

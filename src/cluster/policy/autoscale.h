@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "cluster/policy/slo_scaling.h"
 #include "cluster/types.h"
 
 namespace cheetah::cluster {
@@ -34,6 +35,7 @@ struct AutoscaleConfig {
   int64_t samples_up = 2, samples_down = 6;  // in a row
   int64_t cooldown_up_ms = 30'000, cooldown_down_ms = 300'000;
   int64_t max_step_up = 2;  // replicas at once; down always one
+  SloScaling slo;           // where it is enabled, instead of the rules above
   bool operator==(const AutoscaleConfig&) const = default;
 };
 
@@ -52,6 +54,8 @@ enum class ScaleReason : uint8_t {
   kAllLow,
   kWaitingForSamples,
   kCooldown,
+  kPredicted,  // by the goals and the predicted load
+  kNoRates,    // nothing has been measured yet
 };
 std::string_view name_of(ScaleReason reason);
 

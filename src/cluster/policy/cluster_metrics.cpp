@@ -88,10 +88,15 @@ void add_scaling(PrometheusText& out, const ClusterNumbers& n) {
   out.family(
       "cheetah_cluster_imbalance", "gauge", "Prefill demand by capacity over decode demand by capacity");
   out.sample(n.imbalance);
-  if (n.autoscaled) {
+  if (n.desired_prefill || n.desired_decode)
     out.family("cheetah_cluster_desired_replicas", "gauge", "Replicas a pool should have");
-    out.sample(number(n.desired_prefill), {{"pool", "prefill"}});
-    out.sample(number(n.desired_decode), {{"pool", "decode"}});
+  if (n.desired_prefill) out.sample(number(*n.desired_prefill), {{"pool", "prefill"}});
+  if (n.desired_decode) out.sample(number(*n.desired_decode), {{"pool", "decode"}});
+  if (n.predicted_prefill_per_s > 0 || n.predicted_decode_per_s > 0) {
+    out.family("cheetah_cluster_predicted_tokens_per_second", "gauge",
+        "Tokens that will come to a pool by the time a new replica would serve");
+    out.sample(n.predicted_prefill_per_s, {{"pool", "prefill"}});
+    out.sample(n.predicted_decode_per_s, {{"pool", "decode"}});
   }
   out.family("cheetah_cluster_config_reloads_total", "counter", "Policies read again, by outcome");
   out.sample(number(n.config_reloads), {{"outcome", "applied"}});

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,8 +35,8 @@ struct ClusterNumbers {
   BreakerState prefill_breaker{}, decode_breaker{};
   uint64_t flips_to_prefill = 0, flips_to_decode = 0;
   double imbalance = 1;
-  bool autoscaled = false;  // without it nothing is desired: a number would be followed
-  int64_t desired_prefill = 0, desired_decode = 0;
+  std::optional<int64_t> desired_prefill, desired_decode;  // nullopt: nobody decides, so nothing is exported
+  double predicted_prefill_per_s = 0, predicted_decode_per_s = 0;  // tokens; where goals scale
   int64_t kv_index_blocks = 0, kv_index_unsure = 0;
   uint64_t config_reloads = 0, config_reload_failures = 0;
   std::vector<WorkerGauges> workers = {};

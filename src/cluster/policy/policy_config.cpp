@@ -213,6 +213,15 @@ void read_autoscale(TableReader& t, AutoscaleConfig& c) {
   t.milliseconds("cooldown_up_ms", c.cooldown_up_ms);
   t.milliseconds("cooldown_down_ms", c.cooldown_down_ms);
   t.integer("max_step_up", c.max_step_up, 1, 100'000);
+  t.table("slo", [&](TableReader& w) {
+    w.flag("enabled", c.slo.enabled);
+    w.number("ttft_ms", c.slo.ttft_ms, 1, 1e7);
+    w.number("tpot_ms", c.slo.tpot_ms, 0.01, 1e6);
+    w.number("headroom", c.slo.headroom, 0, 0.9);
+    w.milliseconds("horizon_ms", c.slo.horizon_ms);
+    w.milliseconds("hold_ms", c.slo.hold_ms);
+    w.integer("drain_ms", c.slo.drain_ms, 100, 86'400'000);
+  });
 }
 
 void read_roles(TableReader& t, FlipConfig& c) {

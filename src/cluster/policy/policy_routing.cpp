@@ -33,6 +33,12 @@ std::vector<WorkerId> excluded_of(const RouteQuestion& question) {
   return excluded;
 }
 
+int64_t least_to_compute(const RouteRequest& request) {
+  int64_t cached = 0;
+  for (const KvMatch& match : request.cached) cached = std::max(cached, match.tokens);
+  return std::max<int64_t>(1, request.prompt_tokens - cached);
+}
+
 double mean_rate(const KnownWorkers& workers) {
   double sum = 0, num = 0;
   for (const auto& [id, known] : workers)
@@ -176,7 +182,8 @@ Admission PolicyRouting::admit(const RouteQuestion& question) {
       .other_model = other_model_of(client),
       .degraded_before = !client.degraded_from.empty()};
   if (is_planned_for(client.model))
-    planner_.arrived(request.route.prompt_tokens, request.route.expected_output * request.route.choices);
+    planner_.arrived(request.route.prompt_tokens, least_to_compute(request.route),
+        request.route.expected_output * request.route.choices);
   AdmissionDecision decision =
       cluster::admit(view_of(question), request, config_.qos, config_.routing, question.now, admission_);
   const QosClass& qos_class = config_.qos.classes.at(static_cast<size_t>(request.class_index));
@@ -282,20 +289,29 @@ void PolicyRouting::observe(const Outcome& outcome, Time now) {
   admitted_.erase(found);
 }
 
-std::optional<Plan> PolicyRouting::plan(const KnownWorkers& workers, int64_t queue_depth, Time now) {
+std::optional<Plan> PolicyRouting::plan(
+    const KnownWorkers& workers, int64_t queue_depth, Time now, const PlanOrders& orders) {
   const double tokens = static_cast<double>(queue_depth) * prompt_tokens_.value_or(0);
   KnownWorkers planned;
   for (const auto& [id, worker] : workers)
     if (is_planned_for(worker.descriptor.model)) planned.emplace(id, worker);
   const ModelState& its = state_of(models_.empty() ? "" : models_.front().model, config_.qos, admission_);
-  const PlanQuestion question{
-      .workers = planned, .queue_depth = queue_depth, .queue_tokens = static_cast<int64_t>(tokens)};
+  const PlanQuestion question{.workers = planned,
+      .queue_depth = queue_depth,
+      .queue_tokens = static_cast<int64_t>(tokens),
+      .orders = orders};
   std::optional<Plan> plan = planner_.plan(question, its.estimates, config_, now);
   if (!plan) return plan;
   numbers_.imbalance = plan->imbalance;
-  numbers_.autoscaled = config_.autoscale.enabled;
-  numbers_.desired_prefill = plan->prefill.desired;
-  numbers_.desired_decode = plan->decode.desired;
+  // What an operator ordered stands until it is lifted. Of several routers one says what is desired.
+  const auto desired = [&](const std::optional<int64_t>& ordered, const ScaleDecision& decision) {
+    if (!orders.acts) return std::optional<int64_t>();
+    return ordered || !config_.autoscale.enabled ? ordered : std::optional(decision.desired);
+  };
+  numbers_.desired_prefill = desired(orders.prefill, plan->prefill);
+  numbers_.desired_decode = desired(orders.decode, plan->decode);
+  numbers_.predicted_prefill_per_s = plan->predicted_prefill_per_s;
+  numbers_.predicted_decode_per_s = plan->predicted_decode_per_s;
   numbers_.prefill_queue_depth = queue_depth;
   numbers_.prefill_breaker = its.prefill_breaker.state(now);
   numbers_.decode_breaker = its.decode_breaker.state(now);

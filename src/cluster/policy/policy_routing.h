@@ -42,7 +42,8 @@ class PolicyRouting : public Routing {
 
   // About once per second, as often as it is asked: what should change in the cluster. The caller sends the
   // flip.
-  std::optional<Plan> plan(const KnownWorkers& workers, int64_t queue_depth, Time now);
+  std::optional<Plan> plan(
+      const KnownWorkers& workers, int64_t queue_depth, Time now, const PlanOrders& orders = {});
 
   // Takes effect with the next request; what is in use stays in use. Throws Error where it names a model that
   // is not served, and changes nothing.

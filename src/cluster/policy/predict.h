@@ -46,6 +46,7 @@ class StepTimes {
   // Of a batch, given that one of `known_batch` took `known_us` (0: nothing known of that worker).
   double at(double batch, double known_batch, double known_us, double fallback_us) const;
   double us_per_sequence() const;  // slope of the line
+  bool seen() const { return weight_ > 0; }
 
  private:
   double weight_ = 0, batch_ = 0, step_ = 0, batch_batch_ = 0, batch_step_ = 0;

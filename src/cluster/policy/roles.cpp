@@ -62,7 +62,7 @@ bool helps(const TrafficMix& mix, const Pools& now, const Pools& then) {
 const FlipWorker* mover(const std::vector<FlipWorker>& workers, Role from, int64_t dwell_ms, Time now) {
   const FlipWorker* best = nullptr;
   for (const FlipWorker& w : workers) {
-    if (w.role != from || w.state != WorkerState::kReady) continue;
+    if (w.role != from || w.state != WorkerState::kReady || w.fixed) continue;
     if (now - w.role_since < std::chrono::milliseconds(dwell_ms)) continue;
     if (!best || std::pair(w.active, w.id) < std::pair(best->active, best->id)) best = &w;
   }
@@ -111,7 +111,7 @@ std::optional<Role> pool_to_refill(
 const FlipWorker* refiller(const std::vector<FlipWorker>& workers, Role from) {
   const FlipWorker* best = nullptr;
   for (const FlipWorker& w : workers) {
-    if (w.role != from || w.state != WorkerState::kReady) continue;
+    if (w.role != from || w.state != WorkerState::kReady || w.fixed) continue;
     if (!best ||
         std::tuple(w.role_since, w.active, w.id) < std::tuple(best->role_since, best->active, best->id))
       best = &w;
@@ -165,7 +165,9 @@ FlipDecision plan_flip(const std::vector<FlipWorker>& workers, const TrafficMix&
         .reason = FlipReason::kBelowMinimum,
         .imbalance = imbalance(mix, pools.prefill, pools.decode)};
     if (refilling(workers, state)) return decision;
-    decision.worker = refiller(workers, *pool == Role::kDecode ? Role::kPrefill : Role::kDecode)->id;
+    const FlipWorker* worker = refiller(workers, *pool == Role::kDecode ? Role::kPrefill : Role::kDecode);
+    if (!worker) return decision;  // all that could are an operator's
+    decision.worker = worker->id;
     state.flipped = true;
     state.last_flip = now;
     state.refill = decision.worker;

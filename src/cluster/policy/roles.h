@@ -31,6 +31,7 @@ struct FlipWorker {
   WorkerState state = WorkerState::kReady;
   Time role_since{};
   int64_t active = 0;  // choices or jobs it would have to finish first
+  bool fixed = false;  // its role is an operator's: it is not moved
 };
 
 struct TrafficMix {
