@@ -4,6 +4,7 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
+#include <algorithm>
 #include <charconv>
 #include <sstream>
 
@@ -95,6 +96,13 @@ ApiKeys::Digest ApiKeys::digest_of(std::string_view key) {
   Digest digest;
   SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), digest.data());
   return digest;
+}
+
+bool ApiKeys::shares_a_key_with(const ApiKeys& other) const {
+  const auto has = [&](const Entry& mine) {
+    return std::ranges::find(other.entries_, mine.digest, &Entry::digest) != other.entries_.end();
+  };
+  return std::ranges::any_of(entries_, has);
 }
 
 // Looks at every entry, whichever matches, so that time tells nothing.

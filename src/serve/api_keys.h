@@ -54,6 +54,7 @@ class ApiKeys {
 
   bool required() const { return !entries_.empty(); }
   size_t size() const { return entries_.size(); }
+  bool shares_a_key_with(const ApiKeys& other) const;
   // The tenant of a key; nullptr: there is none. Without keys, everyone, whatever they send.
   std::shared_ptr<Tenant> find(std::string_view key) const;
 

@@ -75,8 +75,10 @@ void ApiRun::send() {
 }
 
 RequestOrigin ApiRun::origin() const {
-  RequestOrigin from{
-      .tenant = summary_.tenant, .trace = traceparent(summary_.trace, summary_.span_id), .headers = {}};
+  RequestOrigin from{.tenant = summary_.tenant,
+      .call = summary_.id,
+      .trace = traceparent(summary_.trace, summary_.span_id),
+      .headers = {}};
   from.model = services_->model_name;
   from.may_change_model = original_.has_value();
   from.degraded_from = degraded_from_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/generation_backend.h"
+#include "net/admin_call.h"
 #include "observe/event_log.h"
 #include "serve/api/endpoint.h"
 #include "serve/queue_limit.h"
@@ -23,6 +24,7 @@ struct Backend {
   ApiServices services;
   std::function<std::string()> more_metrics;  // text exposition of whatever else runs here; may be empty
   std::vector<ApiServices> more_models = {};  // that the engine, a cluster then, answers for too
+  AdminHandler admin = nullptr;               // of a cluster
 
   std::vector<const ApiServices*> models() const {
     std::vector<const ApiServices*> all = {&services};

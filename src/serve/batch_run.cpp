@@ -136,7 +136,7 @@ std::optional<ApiError> BatchRun::submit(Line& line, std::string_view text) {
     GenerationRequest& request = call.requests[i];
     request.id = RequestId{settings_.next_request ? settings_.next_request() : next_request_++};
     request.priority = std::max(request.priority, settings_.priority);
-    RequestOrigin origin{.tenant = settings_.tenant, .trace = "", .headers = {}};
+    RequestOrigin origin{.tenant = settings_.tenant, .call = "", .trace = "", .headers = {}};
     origin.model = chosen.services->model_name;
     request.tag = std::move(origin);
     line.ids.push_back(request.id);

@@ -62,6 +62,8 @@ constexpr std::array kRoutes = {
     Route{"/decisions", "GET", RouteKind::kDecisions, Access::kKey},
     Route{"/metrics", "GET", RouteKind::kMetrics, Access::kKey},
     Route{"/version", "GET", RouteKind::kVersion, Access::kKey},
+    Route{"/admin/", "GET", RouteKind::kAdmin, Access::kAdmin},
+    Route{"/admin/", "POST", RouteKind::kAdmin, Access::kAdmin},
     Route{"/health", "GET", RouteKind::kHealth, Access::kPublic},
     Route{"/health/live", "GET", RouteKind::kLive, Access::kPublic},
     Route{"/health/ready", "GET", RouteKind::kReady, Access::kPublic},

@@ -29,9 +29,14 @@ enum class RouteKind {
   kOllamaLoaded,
   kProps,
   kSlots,
+  kAdmin,  // an operator's, of a cluster
   kPage,
 };
-enum class Access { kPublic, kKey };  // kKey: where keys are configured, one is needed
+enum class Access {
+  kPublic,
+  kKey,    // where keys are configured, one is needed
+  kAdmin,  // an operator's key, never a client's
+};
 
 struct Route {
   std::string_view path;  // without /v1; ending in "/": the rest of the path is a parameter

@@ -145,9 +145,9 @@ std::string Server::url() const {
 }
 
 void Server::serve(GenerationBackend& engine, ApiServices services, std::function<std::string()> more_metrics,
-    std::vector<ApiServices> more_models) {
-  state_->backend = std::make_unique<Backend>(
-      Backend{engine, std::move(services), std::move(more_metrics), std::move(more_models)});
+    std::vector<ApiServices> more_models, AdminHandler admin) {
+  state_->backend = std::make_unique<Backend>(Backend{
+      engine, std::move(services), std::move(more_metrics), std::move(more_models), std::move(admin)});
   state_->shared.backend = state_->backend.get();
   state_->shared.state = ServerState::kReady;
 }

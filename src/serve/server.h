@@ -26,8 +26,9 @@ class Server {
   // `more_metrics`: further families for /metrics; called on network threads.
   // `more_models`: what clients may ask for beside the first; the engine learns the name from
   // RequestOrigin::model.
+  // `admin`: answers operators, where the engine is a cluster.
   void serve(GenerationBackend& engine, ApiServices services, std::function<std::string()> more_metrics = {},
-      std::vector<ApiServices> more_models = {});
+      std::vector<ApiServices> more_models = {}, AdminHandler admin = nullptr);
   // No new generations; waits until those that run are done, or the time is up and they were cancelled.
   void drain(std::chrono::milliseconds limit);
   // Closes all connections. The engine may be destroyed after this, the server after the engine.

@@ -14,6 +14,8 @@ namespace cheetah {
 struct ServerConfig {
   ListenConfig listen;
   ApiKeys keys;
+  ApiKeys admin_keys;           // of operators
+  bool admin_unlocked = false;  // without admin_keys: processes of this machine may operate the cluster
   bool api = true;  // false: health and metrics alone, of a worker that takes requests from its cluster
   std::vector<std::string> allowed_hosts;  // beside the loopback names, on a loopback address
   std::vector<std::string> cors_origins;   // "*": any

@@ -25,17 +25,6 @@ std::string_view without_port(std::string_view host) {
   return host.substr(0, std::min(host.find(':'), host.size()));
 }
 
-// The key in either header; "" for none.
-std::string_view key_of(const HttpRequest& request) {
-  if (const std::string* key = request.find("x-api-key")) return *key;
-  const std::string* header = request.find("authorization");
-  constexpr std::string_view kScheme = "bearer ";
-  if (!header || header->size() < kScheme.size() ||
-      !same_ignoring_case(std::string_view(*header).substr(0, kScheme.size()), kScheme))
-    return {};
-  return trim_blanks(std::string_view(*header).substr(kScheme.size()));
-}
-
 HttpResponse json_response(const Json& value) {
   HttpResponse response;
   response.body = dump_json(value);
@@ -66,6 +55,7 @@ std::optional<HttpResponse> Service::check_head(HttpRequest& request) {
   if (const auto error = check_host(request)) return refused(*error);
   if (request.method == "OPTIONS") return preflight(request);
   const RouteMatch match = match_route(request.method, request.path());
+  if (match.route && match.route->access == Access::kAdmin) return check_operator(request);
   const bool open = match.route && match.route->access == Access::kPublic;
   const auto tenant = tenant_of(request);
   if (!open && !tenant) {
@@ -145,6 +135,16 @@ std::optional<ApiError> Service::check_state() const {
       .retry_after_s = loading ? 2 : 1};
 }
 
+std::string_view key_of(const HttpRequest& request) {
+  if (const std::string* key = request.find("x-api-key")) return *key;
+  const std::string* header = request.find("authorization");
+  constexpr std::string_view kScheme = "bearer ";
+  if (!header || header->size() < kScheme.size() ||
+      !same_ignoring_case(std::string_view(*header).substr(0, kScheme.size()), kScheme))
+    return {};
+  return trim_blanks(std::string_view(*header).substr(kScheme.size()));
+}
+
 std::shared_ptr<Tenant> Service::tenant_of(const HttpRequest& request) const {
   return shared_.config.keys.find(key_of(request));
 }
@@ -199,6 +199,8 @@ void Service::handle(HttpRequest&& request, std::shared_ptr<Exchange> exchange) 
       return cancel_run(request, match.parameter, std::move(exchange));
     case RouteKind::kEngineHealth:
       return check_engine(request, std::move(exchange));
+    case RouteKind::kAdmin:
+      return ask_operator(std::move(request), match.parameter, std::move(exchange));
     default:
       break;
   }

@@ -17,6 +17,9 @@
 
 namespace cheetah {
 
+// The key in either header; "" for none.
+std::string_view key_of(const HttpRequest& request);
+
 class Service final : public HttpHandler {
  public:
   Service(ServerShared& shared, BatchJobs& jobs);
@@ -42,6 +45,7 @@ class Service final : public HttpHandler {
   std::optional<ApiError> check_host(const HttpRequest& request) const;
   std::optional<ApiError> check_body(const HttpRequest& request) const;
   std::optional<ApiError> check_state() const;
+  std::optional<HttpResponse> check_operator(const HttpRequest& request) const;
   HttpResponse preflight(const HttpRequest& request) const;
   std::shared_ptr<Tenant> tenant_of(const HttpRequest& request) const;
   std::optional<ApiError> claim_key(const std::string& key, const HttpRequest& request);
@@ -50,6 +54,7 @@ class Service final : public HttpHandler {
   void cancel_run(const HttpRequest& request, const std::string& id, std::shared_ptr<Exchange> exchange);
   void look_on(size_t thread, std::shared_ptr<struct Search> search);
   void check_engine(const HttpRequest& request, std::shared_ptr<Exchange> exchange);
+  void ask_operator(HttpRequest&& request, const std::string& path, std::shared_ptr<Exchange> exchange);
   HttpResponse small_answer(const RouteMatch& match, const HttpRequest& request);
   std::string status() const;  // "ok", or why no request is answered
   HttpResponse health(std::string_view status) const;

@@ -60,6 +60,9 @@ REFUSED = [
     ("POST", "/api/push", {}),
     ("DELETE", "/api/delete", {}),
     ("DELETE", "/v1/requests/none", None),
+    ("GET", "/admin/cluster", None),
+    ("GET", "/admin/trace/none", None),
+    *[("POST", f"/admin/{act}", {}) for act in ("cordon", "uncordon", "drain", "role", "scale")],
     ("GET", "/v1/files/none", None),
     ("GET", "/v1/models/none", None),
 ]

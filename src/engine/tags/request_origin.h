@@ -12,6 +12,7 @@ namespace cheetah {
 
 struct RequestOrigin {
   std::string tenant{};
+  std::string call{};   // the server's id of the call it belongs to
   std::string trace{};  // W3C traceparent of the call's span
   std::string model{};  // the served name of the model that tokenized it; "": the only one
   // The submitter can make the request again for another model (ClusterTimes::other_model).
