@@ -64,12 +64,22 @@ void Node::State::feed_both(
 void Node::State::execute(RouterOutput& output) {
   if (auto* message = std::get_if<SendMessage>(&output)) return send(message->to, message->message);
   if (auto* counted = std::get_if<Count>(&output)) return count(*counted);
-  if (auto* decision = std::get_if<LogDecision>(&output)) return log_decision(*decision);
+  if (auto* decision = std::get_if<LogDecision>(&output)) {
+    op->traces.step(
+        decision->key.uid, peers.with_names(decision->what), decision->why, std::chrono::steady_clock::now());
+    return log_decision(*decision);
+  }
   if (parts.failpoints) hit("client", "event");
   Emit& emit = std::get<Emit>(output);
   const RequestUid uid = emit.uid;
-  if (emit.summary) emit.event.tag = times_of(*emit.summary);
-  if (!clients.emit(std::move(emit), std::chrono::steady_clock::now())) feed(RouterInput(ClientCancel{uid}));
+  const Time now = std::chrono::steady_clock::now();
+  if (!emit.event.tokens.empty()) op->traces.tokens(uid, std::ssize(emit.event.tokens), now);
+  if (emit.summary) {
+    const SharedClusterTimes times = times_of(*emit.summary);
+    if (emit.event.done) op->traces.end(uid, emit.event, *times, now);
+    emit.event.tag = times;
+  }
+  if (!clients.emit(std::move(emit), now)) feed(RouterInput(ClientCancel{uid}));
 }
 
 SharedClusterTimes Node::State::times_of(const Emit::Summary& summary) const {
@@ -150,8 +160,9 @@ void Node::State::beat(Time now) {
   log_service("registry", parts.services.registry->state(), missed.registry, now);
   log_service("queue", parts.services.jobs->state(), missed.queue, now);
   const bool queue_is_up = parts.services.jobs->state().up;
-  if (queue_is_up != std::exchange(queue_was_up, queue_is_up))
+  if (queue_is_up != std::exchange(missed.queue_was_up, queue_is_up))
     feed(queue_is_up ? WorkerInput(QueueUp{}) : WorkerInput(QueueDown{}));
+  op->operations.keep(now);
   if (edge) feed(WorkerInput(LoadMeasured{edge->load()}));
   if (policies)
     if (const auto outcome = policies->look(now)) log_policy(*outcome);
@@ -225,6 +236,12 @@ bool Node::drain(std::chrono::milliseconds limit) {
   return state_->drained;
 }
 
+void Node::admin(AdminCall call, std::function<void(AdminAnswer)> done) {
+  state_->loop.post([state = state_.get(), call = std::move(call), done = std::move(done)] {
+    done(state->op->api->answer(call, std::chrono::steady_clock::now()));
+  });
+}
+
 int64_t NodeStatus::num_decoders() const {
   return std::ranges::count_if(
       workers, [](const auto& known) { return known.second.reachable() && known.second.decodes(); });
@@ -242,8 +259,9 @@ bool Node::wait_for_workers(int64_t count, std::chrono::milliseconds limit) cons
 
 void Node::when_ready(std::function<void()> tell) {
   state_->loop.post([state = state_.get(), tell = std::move(tell)]() mutable {
+    // One that an operator has cordoned is as ready as it gets.
     state->waiters.push_back(
-        {[state] { return state->status.copy().self.state == WorkerState::kReady; }, std::move(tell)});
+        {[state] { return state->status.copy().self.state != WorkerState::kStarting; }, std::move(tell)});
   });
 }
 

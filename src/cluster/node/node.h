@@ -20,6 +20,7 @@
 #include "cluster/services/services.h"
 #include "cluster/transfer/transfer.h"
 #include "engine/engine.h"
+#include "net/admin_call.h"
 
 namespace cheetah {
 class EventLog;       // serve/event_log.h
@@ -81,6 +82,8 @@ class Node {
   // numbers.
   GenerationBackend& backend();
   std::string metrics() const;  // of the cluster, as Prometheus text
+  // What an operator asks a node with clients (admin_api.h). Any thread; `done` is called on the node's.
+  void admin(AdminCall call, std::function<void(AdminAnswer)> done);
   // Of the worker: nothing new; returns when all is done or handed over, or the time is up. True: all was.
   bool drain(std::chrono::milliseconds limit);
   NodeStatus status() const;

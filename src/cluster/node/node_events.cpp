@@ -35,6 +35,31 @@ void Node::State::on_registry(const RegistryEvent& event) {
   feed_both(RegistryPut{descriptor});
 }
 
+// A line of a list of peers. The link to one whose line is gone stays until it has nothing left to do there.
+void Node::State::on_listed(const RegistryEvent& event) {
+  const auto address = peer_address(event.entry.key);
+  const bool itself = address && address->port == self.port && address->host == self.host;
+  if (!address || itself) return;
+  const bool put = event.kind == RegistryEvent::Kind::kPut;
+  PeerList& list = peers.list();
+  if (put)
+    list.put(event.entry.key, event.entry.value);
+  else
+    list.remove(event.entry.key, event.entry.value);
+  bool linked = false;
+  for (const auto& [id, peer] : peers.peers()) {
+    if (!peer.linked || peer.descriptor.id != id) continue;
+    const bool its = peer.descriptor.host == address->host && peer.descriptor.port == address->port;
+    linked = linked || its;
+    const bool taken_off = !put && list.taken_off(peer.descriptor);
+    if (taken_off || (put && list.lists(event.entry.key, peer.descriptor)))
+      feed_both(RegistryPut{peer.descriptor});
+    if (taken_off) feed_both(RegistryGone{id});
+  }
+  if (put) return parts.mesh->connect_to(address->host, address->port);
+  if (!linked) parts.mesh->disconnect_from(address->host, address->port);
+}
+
 void Node::State::on_message(WorkerId from, Message message) {
   const FaultAction action = parts.failpoints ? hit("receive", message_name(message)) : FaultAction::kNothing;
   if (action == FaultAction::kDouble) take_message(from, message);
@@ -42,8 +67,11 @@ void Node::State::on_message(WorkerId from, Message message) {
 }
 
 void Node::State::take_message(WorkerId from, Message message) {
+  if (const auto* orders = std::get_if<Orders>(&message)) return op->operations.hear(from, *orders);
   const auto* hello = std::get_if<Hello>(&message);
   if (hello && hello->descriptor.id == from) peers.heard(hello->descriptor);
+  const std::optional<WorkerDescriptor> taken_off =
+      hello && peers.list().taken_off(hello->descriptor) ? std::optional(hello->descriptor) : std::nullopt;
   const Audience audience = cluster::audience(message);
   if (audience == Audience::kBoth && router && worker) {
     feed(RouterInput(PeerMessage{from, message}));
@@ -53,9 +81,14 @@ void Node::State::take_message(WorkerId from, Message message) {
   } else if (worker && audience != Audience::kRouter) {
     feed(WorkerInput(PeerMessage{from, std::move(message)}));
   }
+  if (!taken_off || taken_off->id != from) return;
+  feed_both(RegistryPut{*taken_off});
+  feed_both(RegistryGone{from});
 }
 
 void Node::State::on_link(WorkerId peer, bool up, const std::string& why) {
+  WorkerDescriptor gone;
+  if (const KnownPeer* known = peers.find(peer); known && !up) gone = known->descriptor;
   if (up)
     peers.up(peer);
   else
@@ -64,9 +97,12 @@ void Node::State::on_link(WorkerId peer, bool up, const std::string& why) {
     parts.log->write(
         LogLevel::kInfo, up ? "peer_up" : "peer_down", {{"peer", peers.name_of(peer)}, {"why", why}});
   if (up && !worker) send(peer, Hello{self});
+  if (up) op->operations.link_up(peer);
   if (up) return feed_both(PeerUp{peer});
   if (edge) edge->peer_lost(peer);
   feed_both(PeerDown{peer});
+  if (!parts.services.registry->is_shared()) feed_both(RegistryGone{peer});  // an id does not come back
+  if (peers.list().taken_off(gone)) parts.mesh->disconnect_from(gone.host, gone.port);
 }
 
 void Node::State::on_kv_events(std::string_view bytes) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the policies want changed in the cluster.
-#include "base/format.h"
 #include "cluster/node/node_state.h"
-#include "observe/event_log.h"
 
 namespace cheetah::cluster {
 
@@ -13,16 +11,21 @@ void Node::State::plan(Time now) {
   const int64_t depth = parts.services.jobs->depth().value_or(0);
   // Made in its place: gcc 12 sees uninitialised strings in a moved variant of so small a value.
   inputs.emplace_back(std::in_place_type<RouterInput>, std::in_place_type<QueueDepth>, QueueDepth{depth});
-  if (config.role != Role::kRouter) return;
-  const auto plan = parts.routing->plan(router->workers(), depth, now);
-  if (!plan || !plan->flip) return;
-  const PlannedFlip& flip = *plan->flip;
-  send(flip.worker, FlipRole{.role = flip.to, .epoch = flip.epoch});
-  if (parts.log)
-    parts.log->write(LogLevel::kInfo, "flip",
-        {{"worker", format("{:016x}", static_cast<uint64_t>(flip.worker))},
-            {"to", flip.to == Role::kPrefill ? "prefill" : "decode"},
-            {"why", std::string(name_of(plan->flip_reason))}});
+  if (!op->seat) return;
+  op->seat->look(now);
+  const OrderBook& book = op->operations.book();
+  const auto plan = parts.routing->plan(router->workers(), depth, now,
+      {.acts = op->seat->held(),
+          .fixed = op->operations.with_roles(router->workers()),
+          .prefill = book.replicas("prefill"),
+          .decode = book.replicas("decode")});
+  if (!op->seat->held()) return;
+  for (const Operations::Flip& flip : op->operations.flips(router->workers(), now))
+    op->operations.move(*op->seat, flip, "order");
+  if (plan && plan->flip)
+    op->operations.move(*op->seat,
+        {plan->flip->worker, FlipRole{.role = plan->flip->to, .epoch = plan->flip->epoch}},
+        name_of(plan->flip_reason));
 }
 
 }  // namespace cheetah::cluster

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How a node comes to life, and how it ends.
+#include <algorithm>
+
 #include "base/format.h"
 #include "cluster/net/crypto.h"
 #include "cluster/node/node_state.h"
@@ -7,6 +9,7 @@
 #include "cluster/registry/keys.h"
 #include "cluster/wire/codec.h"
 #include "engine/grammar/grammar.h"
+#include "engine/tags/request_origin.h"
 #include "observe/event_log.h"
 
 namespace cheetah::cluster {
@@ -26,6 +29,7 @@ Node::State::State(const NodeConfig& node_config, NodeParts node_parts)
       peers(*parts.mesh, config.id, config.role, parts.routing != nullptr),
       clients(config.id) {
   make_cores();
+  make_operator();
   start_mesh();
   watch_registry();
   loop.start([this](Time now) { return run_once(now); });
@@ -81,7 +85,11 @@ void Node::State::make_cores() {
             },
         .feed =
             [this](RouterInput input) {
-              if (parts.failpoints && std::holds_alternative<ClientRequest>(input)) hit("client", "request");
+              if (const auto* client = std::get_if<ClientRequest>(&input)) {
+                if (parts.failpoints) hit("client", "request");
+                op->traces.begin(
+                    client->uid, origin_of(client->request).call, *client, std::chrono::steady_clock::now());
+              }
               feed(std::move(input));
             },
         .has_workers = [this] { return status.copy().num_decoders() > 0; },
@@ -109,6 +117,49 @@ void Node::State::make_cores() {
     loop.post([this, changes = std::move(changes)] { on_cache_changes(changes); });
   });
   edge->warm_up();
+}
+
+void Node::State::make_operator() {
+  Operations::Setting setting{.self = config.id,
+      .name = config.name,
+      .registry = *parts.services.registry,
+      .loop = loop,
+      .peers = peers,
+      .log = parts.log,
+      .send = [this](WorkerId to, const Message& message) { send(to, message); },
+      .tell_worker = nullptr};
+  if (worker) setting.tell_worker = [this](WorkerInput input) { feed(std::move(input)); };
+  op.emplace(std::move(setting));
+  if (!router) return;
+  op->api.emplace(AdminApi::Setting{.config = config,
+      .router = *router,
+      .routing = *parts.routing,
+      .clients = clients,
+      .peers = peers,
+      .services = parts.services,
+      .counters = counters,
+      .traces = op->traces,
+      .seat = op->seat,
+      .operations = op->operations,
+      .log = parts.log});
+  if (config.role != Role::kRouter) return;
+  op->seat.emplace(PlannerSeat::Setting{.registry = *parts.services.registry,
+      .loop = loop,
+      .self = config.id,
+      .owner = format("{} {}", config.name, id_text(config.id)),
+      .is_first =
+          [this] {
+            return std::ranges::none_of(peers.peers(), [this](const auto& known) {
+              return known.second.linked && known.second.descriptor.role == Role::kRouter &&
+                     known.first < config.id;
+            });
+          },
+      .changed =
+          [this](bool held, const std::string& why) {
+            if (parts.log)
+              parts.log->write(
+                  LogLevel::kInfo, held ? "planner_seat_taken" : "planner_seat_lost", {{"why", why}});
+          }});
 }
 
 void Node::State::start_mesh() {
@@ -143,10 +194,7 @@ void Node::State::watch_registry() {
   parts.services.registry->watch(std::string(kWorkersPrefix),
       [this](const RegistryEvent& event) { loop.post([this, event] { on_registry(event); }); });
   parts.services.registry->watch(std::string(kPeersPrefix), [this](const RegistryEvent& event) {
-    const auto address = peer_address(event.entry.key);
-    const bool itself = address && address->port == self.port && address->host == self.host;
-    if (address && !itself && event.kind == RegistryEvent::Kind::kPut)
-      parts.mesh->connect_to(address->host, address->port);
+    if (event.kind != RegistryEvent::Kind::kSynced) loop.post([this, event] { on_listed(event); });
   });
   parts.services.registry->watch(std::string(kConfigPrefix) + "policy", [this](const RegistryEvent& event) {
     if (!has_clients() || event.kind == RegistryEvent::Kind::kSynced) return;

@@ -9,12 +9,16 @@
 #include <variant>
 
 #include "base/published.h"
+#include "cluster/node/admin_api.h"
 #include "cluster/node/client_adapter.h"
 #include "cluster/node/cluster_backend.h"
 #include "cluster/node/node.h"
 #include "cluster/node/node_loop.h"
+#include "cluster/node/operations.h"
 #include "cluster/node/peer_table.h"
+#include "cluster/node/planner_seat.h"
 #include "cluster/node/policy_watch.h"
+#include "cluster/node/request_traces.h"
 #include "cluster/node/worker_edge.h"
 #include "engine/tags/cluster_times.h"
 
@@ -39,11 +43,13 @@ struct Node::State {
   // node_start.cpp: what is called once
   void make_cores();
   void watch_registry();
+  void make_operator();
   void start_mesh();
   WorkerDescriptor describe_self() const;
 
   // node_events.cpp: what comes in from other threads
   void on_registry(const RegistryEvent& event);
+  void on_listed(const RegistryEvent& event);
   void on_message(WorkerId from, Message message);
   void take_message(WorkerId from, Message message);
   void on_link(WorkerId peer, bool up, const std::string& why);
@@ -99,8 +105,16 @@ struct Node::State {
   uint64_t next_change = 0;  // of the prefix cache
   struct {
     bool registry = false, queue = false;
+    bool queue_was_up = false;
   } missed;  // and that was logged
-  bool queue_was_up = false;
+  struct Operator {
+    explicit Operator(Operations::Setting setting) : operations(std::move(setting)) {}
+    Operations operations;
+    std::optional<PlannerSeat> seat;  // with clients, without an engine
+    RequestTraces traces;             // with clients
+    std::optional<AdminApi> api;      // with clients
+  };
+  std::optional<Operator> op;
   std::array<int64_t, static_cast<size_t>(Counter::kCount)> counters{};
   DecisionLog decisions;
   struct Waiter {

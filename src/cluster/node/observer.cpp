@@ -16,7 +16,13 @@
 namespace cheetah::cluster {
 namespace {
 
-constexpr size_t kMaxRefusals = 16;  // for a person to read
+constexpr size_t kMaxRefusals = 16;                     // for a person to read
+constexpr Duration kSilence = std::chrono::seconds(3);  // of one that sends its load all the time
+
+bool is_silent(const SeenWorker& worker) {
+  return worker.load_at != Time{} && std::chrono::steady_clock::now() - worker.heard_at > kSilence;
+}
+
 constexpr auto kServiceCheck = std::chrono::milliseconds(200);
 
 }  // namespace
@@ -29,7 +35,10 @@ Observer::Observer(const ClusterUrl& url, const Credentials& credentials)
   mesh_ = make_tcp_mesh(config);
   MeshEvents events;
   events.on_up = [this](WorkerId peer) {
-    seen_.with([&](Seen& seen) { seen[peer].linked = true; });
+    seen_.with([&](Seen& seen) {
+      seen[peer].linked = true;
+      seen[peer].cordon = Cordon::kNone;  // until it says otherwise
+    });
     changed();
   };
   events.on_down = [this](WorkerId peer, const std::string&) {
@@ -97,6 +106,8 @@ void Observer::on_registry(const RegistryEvent& event) {
 void Observer::on_message(WorkerId from, std::string_view bytes) {
   try {
     const Message message = decode(bytes);
+    if (const auto* said = std::get_if<Orders>(&message))
+      return orders_.with([&](OrderBook& book) { book.merge(said->orders); });
     seen_.with([&](Seen& all) {
       SeenWorker& seen = all[from];
       seen.heard_at = std::chrono::steady_clock::now();
@@ -109,6 +120,7 @@ void Observer::on_message(WorkerId from, std::string_view bytes) {
                  was.host == seen.descriptor.host;
         });
       }
+      if (const auto* news = std::get_if<CordonNews>(&message)) seen.cordon = news->cordon;
       const auto* beat = std::get_if<Heartbeat>(&message);
       if (beat == nullptr) return;
       seen.load = beat->load;
@@ -162,7 +174,8 @@ bool healthy(const std::vector<SeenWorker>& workers) {
     const WorkerDescriptor& d = worker.descriptor;
     return d.state == WorkerState::kReady && (d.role == Role::kDecode || d.role == Role::kBoth);
   };
-  return std::ranges::all_of(workers, &SeenWorker::linked) && std::ranges::any_of(workers, decodes);
+  const auto answers = [](const SeenWorker& worker) { return worker.linked && !is_silent(worker); };
+  return std::ranges::all_of(workers, answers) && std::ranges::any_of(workers, decodes);
 }
 
 void Observer::changed() {
@@ -181,6 +194,30 @@ void Observer::wait(std::chrono::milliseconds limit) const {
   waits_ = false;
 }
 
+void knock_at_silent(std::vector<SeenWorker>& workers, std::chrono::milliseconds limit) {
+  for (SeenWorker& worker : workers)
+    if (!worker.linked) worker.knock = knock(worker.descriptor.host, worker.descriptor.port, limit);
+}
+
+std::string_view standing_of(const SeenWorker& worker) {
+  if (!worker.linked)
+    return worker.knock == Knock::kRefused    ? "dead"
+           : worker.knock == Knock::kAccepted ? "hung"
+                                              : "unreachable";
+  if (is_silent(worker)) return "hung";
+  switch (worker.cordon) {
+    case Cordon::kCordoned:
+      return "cordoned";
+    case Cordon::kDraining:
+      return "draining";
+    case Cordon::kDrained:
+      return "drained";
+    case Cordon::kNone:
+      break;
+  }
+  return name_of(worker.descriptor.state);
+}
+
 std::string workers_table(const std::vector<SeenWorker>& workers) {
   Table table({"worker", "role", "model", "state", "address", "running", "waiting", "prefill tokens",
       "pages free", "step", "prompt token", "pages sent at"});
@@ -189,7 +226,7 @@ std::string workers_table(const std::vector<SeenWorker>& workers) {
     const WorkerLoad& l = worker.load;
     const bool known = worker.load_at != Time{};
     const auto shown = [&](const std::string& text) { return known ? text : std::string("–"); };
-    const std::string state = worker.linked ? std::string(name_of(d.state)) : "unreachable";
+    const std::string state(standing_of(worker));
     table.add({d.name, std::string(name_of(d.role)), d.model_name.empty() ? "–" : d.model_name, state,
         format("{}:{}", d.host, d.port), shown(format("{}", l.running)), shown(format("{}", l.waiting)),
         shown(format("{}", l.prefill_tokens)), shown(format("{}/{}", l.pages_free, l.pages_total)),
@@ -206,9 +243,9 @@ Json workers_json(const std::vector<SeenWorker>& workers) {
     const WorkerDescriptor& d = worker.descriptor;
     const WorkerLoad& l = worker.load;
     Json item = {{"id", format("{:016x}", static_cast<uint64_t>(d.id))}, {"name", d.name},
-        {"role", name_of(d.role)}, {"state", name_of(d.state)}, {"model", d.model_name}, {"epoch", d.epoch},
-        {"host", d.host}, {"port", d.port}, {"linked", worker.linked}, {"max_sequences", d.max_sequences},
-        {"max_context", d.max_context}};
+        {"role", name_of(d.role)}, {"state", name_of(d.state)}, {"standing", standing_of(worker)},
+        {"model", d.model_name}, {"epoch", d.epoch}, {"host", d.host}, {"port", d.port},
+        {"linked", worker.linked}, {"max_sequences", d.max_sequences}, {"max_context", d.max_context}};
     if (worker.load_at != Time{})
       item["load"] = {{"running", l.running}, {"waiting", l.waiting}, {"prefill_tokens", l.prefill_tokens},
           {"decode_tokens", l.decode_tokens}, {"pages_total", l.pages_total}, {"pages_free", l.pages_free},

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "base/published.h"
 #include "cluster/net/credentials.h"
 #include "cluster/net/mesh.h"
+#include "cluster/node/knock.h"
+#include "cluster/node/order_book.h"
 #include "cluster/services/services.h"
 #include "cluster/types.h"
 
@@ -21,9 +24,11 @@ struct SeenWorker {
   WorkerDescriptor descriptor;
   WorkerLoad load;
   bool linked = false;
-  Time load_at{};           // Time{}: it has said nothing yet
-  Time heard_at{};          // the last message; of a router, which sends no load, the link
-  bool introduced = false;  // by its own Hello
+  Time load_at{};  // Time{}: it has said nothing yet
+  Cordon cordon = Cordon::kNone;
+  std::optional<Knock> knock{};  // at its address, where it has no link
+  Time heard_at{};               // the last message; of a router, which sends no load, the link
+  bool introduced = false;       // by its own Hello
 };
 
 class Observer {
@@ -37,6 +42,8 @@ class Observer {
   ServiceState queue() const { return services_.jobs->state(); }
   // "ADDRESS: why", of those that refused this observer or were refused by it.
   std::vector<std::string> refusals() const { return refusals_.copy(); }
+  // What operators want, as the members say.
+  OrderBook orders() const { return orders_.copy(); }
   // Until the services have answered and every worker of the registry, or at every address of its list, has
   // said something, or the time is up.
   void wait(std::chrono::milliseconds limit) const;
@@ -55,11 +62,16 @@ class Observer {
   Published<Seen> seen_;
   Published<std::map<std::string, std::string>> addresses_;  // of a list of peers, and what it says of each
   Published<std::vector<std::string>> refusals_;
+  Published<OrderBook> orders_;
   mutable std::atomic<bool> waits_ = false;
   mutable Mailbox<Change> changes_;  // wait() sleeps on it
   std::unique_ptr<Mesh> mesh_;
 };
 
+// Whether those without a link are dead or hang: asks at their addresses, each for `limit` at most.
+void knock_at_silent(std::vector<SeenWorker>& workers, std::chrono::milliseconds limit);
+// "ready", "cordoned", "hung", "dead", …: its state in one word.
+std::string_view standing_of(const SeenWorker& worker);
 // Every member of the map answers, and one of them decodes.
 bool healthy(const std::vector<SeenWorker>& workers);
 std::string workers_table(const std::vector<SeenWorker>& workers);

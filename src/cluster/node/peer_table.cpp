@@ -2,6 +2,7 @@
 #include "cluster/node/peer_table.h"
 
 #include "base/format.h"
+#include "cluster/registry/keys.h"
 
 namespace cheetah::cluster {
 namespace {
@@ -79,6 +80,14 @@ std::string PeerTable::name_of(WorkerId id) const {
   const KnownPeer* peer = find(id);
   if (peer && !peer->descriptor.name.empty()) return peer->descriptor.name;
   return format("{:016x}", static_cast<uint64_t>(id));
+}
+
+std::string PeerTable::with_names(const std::string& what) const {
+  constexpr size_t kIdDigits = 16;
+  if (what.size() < kIdDigits) return what;
+  const size_t at = what.size() - kIdDigits;
+  const auto id = worker_in_key(format("{}{}", kWorkersPrefix, what.substr(at)));
+  return id ? what.substr(0, at) + name_of(*id) : what;
 }
 
 }  // namespace cheetah::cluster

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cluster/net/mesh.h"
+#include "cluster/node/peer_list.h"
 #include "cluster/types.h"
 
 namespace cheetah::cluster {
@@ -34,6 +35,9 @@ class PeerTable {
   const KnownPeer* find(WorkerId peer) const;
   const std::map<WorkerId, KnownPeer>& peers() const { return peers_; }
   std::string name_of(WorkerId peer) const;  // for people
+  // Cores know workers by their ids only: one at the end becomes a name.
+  std::string with_names(const std::string& what) const;
+  PeerList& list() { return list_; }  // where there is one
 
  private:
   bool useful(const WorkerDescriptor& descriptor) const;
@@ -44,6 +48,7 @@ class PeerTable {
   Role role_;
   bool takes_clients_;
   std::map<WorkerId, KnownPeer> peers_;
+  PeerList list_;
 };
 
 }  // namespace cheetah::cluster

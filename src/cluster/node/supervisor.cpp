@@ -85,8 +85,9 @@ void Supervisor::start(size_t index, Time now, std::vector<std::string>& news) {
 std::vector<std::string> Supervisor::poll(Time now) {
   std::vector<std::string> news;
   reap(now, news);
+  let_go(now, news);
   for (size_t i = 0; i < plans_.size(); ++i) {
-    if (stopping_ || states_[i].pid > 0 || now < restarts_[i].at) continue;
+    if (stopping_ || restarts_[i].retired || states_[i].pid > 0 || now < restarts_[i].at) continue;
     try {
       start(i, now, news);
     } catch (const Error& error) {
@@ -99,6 +100,42 @@ std::vector<std::string> Supervisor::poll(Time now) {
     news.push_back(format("{} started, process {}", plans_[i].name, states_[i].pid));
   }
   return news;
+}
+
+void Supervisor::add(ProcessPlan plan) {
+  const auto before_last = [](auto& list) { return list.end() - (list.empty() ? 0 : 1); };
+  ProcessState state;
+  state.name = plan.name;
+  plans_.insert(before_last(plans_), std::move(plan));
+  states_.insert(before_last(states_), std::move(state));
+  restarts_.insert(before_last(restarts_), Restart{});
+}
+
+void Supervisor::retire(const std::string& name, Duration limit, Time now) {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i].name != name || restarts_[i].retired) continue;
+    restarts_[i].retired = now + limit;
+    if (states_[i].pid > 0) kill(states_[i].pid, SIGTERM);
+  }
+}
+
+bool Supervisor::has(const std::string& name) const {
+  return std::ranges::find(states_, name, &ProcessState::name) != states_.end();
+}
+
+// Of the retired: forgets those that have ended, kills those that do not.
+void Supervisor::let_go(Time now, std::vector<std::string>& news) {
+  for (size_t i = states_.size(); i-- > 0;) {
+    if (!restarts_[i].retired) continue;
+    if (states_[i].pid > 0) {
+      if (now >= *restarts_[i].retired) kill(states_[i].pid, SIGKILL);
+      continue;
+    }
+    news.push_back(format("{} has left", states_[i].name));
+    plans_.erase(plans_.begin() + static_cast<std::ptrdiff_t>(i));
+    states_.erase(states_.begin() + static_cast<std::ptrdiff_t>(i));
+    restarts_.erase(restarts_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 }
 
 void Supervisor::back_off(size_t index, Time now, bool quick) {
@@ -125,8 +162,8 @@ void Supervisor::reap(Time now, std::vector<std::string>& news) {
     state.since = now;
     state.ending = ending_of(status);
     state.exit_code = WIFEXITED(status) ? std::optional(WEXITSTATUS(status)) : std::nullopt;
-    news.push_back(
-        format("{} {}{}", state.name, state.ending, stopping_ ? "" : format("; see {}", plans_[i].log_file)));
+    news.push_back(format("{} {}{}", state.name, state.ending,
+        stopping_ || restarts_[i].retired ? "" : format("; see {}", plans_[i].log_file)));
   }
 }
 

@@ -43,6 +43,11 @@ class Supervisor {
   std::vector<std::string> poll(Time now);
   // Kills a process that hangs; poll() starts it again.
   void kill_hung(const std::string& name, Duration silent, std::vector<std::string>& news);
+  // Another process; the last stays the last.
+  void add(ProcessPlan plan);
+  // Ends one for good: it may finish what it has within the limit, and is not started again.
+  void retire(const std::string& name, Duration limit, Time now);
+  bool has(const std::string& name) const;
   // SIGTERM to the last, which takes clients, and when it has ended to all others; what does not end in time
   // is killed.
   std::vector<std::string> stop(std::chrono::milliseconds limit);
@@ -52,6 +57,7 @@ class Supervisor {
   struct Restart {
     Time at{};
     Duration wait{};
+    std::optional<Time> retired{};  // by when it has to have ended
   };
   // Throws Error where the process cannot be started.
   void start(size_t index, Time now, std::vector<std::string>& news);
@@ -59,6 +65,7 @@ class Supervisor {
   // Returns when a process has ended or the time is up.
   void wait_for_an_end(Time until) const;
   void reap(Time now, std::vector<std::string>& news);
+  void let_go(Time now, std::vector<std::string>& news);
   bool any_running() const;
 
   std::vector<ProcessPlan> plans_;
