@@ -6,7 +6,9 @@
 
 #include "base/format.h"
 #include "base/json.h"
+#include "cli/cluster_admin.h"
 #include "cli/command.h"
+#include "cli/numbers.h"
 #include "cli/output.h"
 #include "cluster/net/credentials.h"
 #include "cluster/node/observer.h"
@@ -18,6 +20,8 @@ constexpr const char* kExamples = R"(
 Examples:
   cheetah cluster up --prefill 2 --decode 2
   cheetah cluster status --cluster etcd://localhost,nats://localhost
+  cheetah cluster top
+  cheetah cluster drain decode-1 --wait
 )";
 constexpr const char* kUpExamples = R"(
 Examples:
@@ -57,7 +61,8 @@ int run_status(const StatusOptions& options) {
   const cluster::Observer observer(
       cluster::parse_cluster_url(options.url), cluster::read_credentials(options.credentials));
   observer.wait(std::chrono::milliseconds(static_cast<int64_t>(options.wait_s * 1e3)));
-  const auto workers = observer.workers();
+  auto workers = observer.workers();
+  cluster::knock_at_silent(workers, std::chrono::milliseconds(300));
   const auto registry = observer.registry(), queue = observer.queue();
   const auto refusals = observer.refusals();
   for (const std::string& refusal : refusals) print_note(refusal);
@@ -77,8 +82,8 @@ int run_status(const StatusOptions& options) {
 }
 
 void add_status(CLI::App& cluster, Action& action) {
-  auto* command = cluster.add_subcommand(
-      "status", "Who is in a cluster and what it does; exits with 1 unless all answer and one decodes");
+  auto* command = cluster.add_subcommand("status",
+      "Who is in a cluster and what it does; exits with 0 where all answer and one decodes, else with 1");
   auto options = std::make_shared<StatusOptions>();
   command->add_option("--cluster", options->url, "the cluster, as cheetah serve takes it")->required();
   add_credentials(*command, options->credentials, "file with the cluster's secret");
@@ -111,11 +116,22 @@ void add_up(CLI::App& cluster, Action& action) {
   command->add_option("--cluster", options->url, "use these services instead of a list of peers");
   add_credentials(*command, options->credentials, "file with the cluster's secret (default: a new one)");
   command->add_option("--policy-file", options->policy_file, "TOML file with the policies");
+  command->add_option("--admin-key-file", options->admin_key_file, "file with the keys of operators");
   command
       ->add_option("--threads", options->threads, "threads of each worker (default: the cores, shared out)")
       ->check(CLI::Range(1, 1024));
   command->add_option("--logs", options->folder, "folder for logs (default: a new one in /tmp)");
-  command->add_flag("--in-process", options->in_process, "all nodes in this process");
+  command
+      ->add_option("--log-max-size", options->log_max_size,
+          "size at which a log becomes NAME.log.1 and a new one is begun")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command->add_option("--log-keep", options->log_keep, "full logs of each node that are kept")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  auto* in_process = command->add_flag("--in-process", options->in_process, "all nodes in this process");
+  for (const char* of_files : {"--log-max-size", "--log-keep"})
+    command->get_option(of_files)->excludes(in_process);
   command->add_option("--serve-flags", options->more,
       "further flags of cheetah serve for every node: --serve-flags='--ctx-size 4096'");
   command->add_option("--prefill-flags", options->more_prefill,
@@ -123,6 +139,7 @@ void add_up(CLI::App& cluster, Action& action) {
   command->add_option("--decode-flags", options->more_decode, "further flags for decode workers");
   command->footer(kUpExamples);
   command->callback([=, &action] {
+    parse_bytes("--log-max-size", options->log_max_size);  // refused now, not by every node
     action = [=] { return options->in_process ? run_in_process(*options) : run_up(*options); };
   });
 }
@@ -130,11 +147,12 @@ void add_up(CLI::App& cluster, Action& action) {
 }  // namespace
 
 void add_cluster(CLI::App& root, Action& action) {
-  auto* command =
-      root.add_subcommand("cluster", "Disaggregated prefill and decode: start a cluster, look at one");
+  auto* command = root.add_subcommand(
+      "cluster", "Disaggregated prefill and decode: start a cluster, look at one, operate one");
   command->require_subcommand(1);
   add_up(*command, action);
   add_status(*command, action);
+  add_cluster_admin(*command, action);
   command->footer(kExamples);
 }
 

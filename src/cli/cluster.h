@@ -13,10 +13,12 @@ struct UpOptions {
   std::string also;  // a second model, with workers of its own that do both
   int num_also = 1;
   int port = 8000;
-  std::string url, policy_file, folder;
+  std::string url, policy_file, admin_key_file, folder;
   cluster::CredentialFiles credentials;  // none: a new secret
   int threads = 0;                       // 0: the cores, shared out
   bool in_process = false;
+  std::string log_max_size = "64MiB";  // of each node's file
+  int log_keep = 4;
   std::string more;  // flags for every node, blanks between
   std::string more_prefill, more_decode;
 };

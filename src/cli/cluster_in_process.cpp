@@ -37,6 +37,8 @@ int run_in_process(const UpOptions& up) {
   options.engine.model = up.model;
   options.engine.threads = threads_each(up);
   options.port = up.port;
+  options.cluster.url = "inproc:";
+  options.cluster.admin_key_file = up.admin_key_file;
   ClusterOptions flags;
   flags.policy_file = up.policy_file;
   ShutdownSignals signals;
@@ -64,8 +66,12 @@ int run_in_process(const UpOptions& up) {
   for (int i = 0; i < up.num_decode; ++i) workers.push_back(start(decodes, format("decode-{}", i)));
   const auto router = start(Role::kRouter, "router");
   router->wait_for_workers(up.num_decode, std::chrono::seconds(60));
-  server.serve(router->backend(), make_api_services(options, *model, router->backend().config(), grammars),
-      [&router] { return router->metrics(); });
+  server.serve(
+      router->backend(), make_api_services(options, *model, router->backend().config(), grammars),
+      [&router] { return router->metrics(); }, {},
+      [&router](AdminCall call, std::function<void(AdminAnswer)> done) {
+        router->admin(std::move(call), std::move(done));
+      });
   print(format("ready: {} workers in this process, router at {}\n", workers.size(), server.url()));
   flush_output();
   signals.wait();

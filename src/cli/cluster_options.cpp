@@ -26,6 +26,8 @@ void add_cluster_settings(Settings& s, ClusterOptions& o) {
   s.add_text("cluster-key", o.credentials.key, "PEM file with the key of --cluster-cert");
   s.add_text(
       "cluster-ca", o.credentials.authorities, "PEM file with the authority of all nodes' certificates");
+  s.add_text("admin-key-file", o.admin_key_file,
+      "file with the keys of operators, one per line: [NAME] KEY; cheetah cluster cordon and others send one");
   s.add_text("policy-file", o.policy_file, "TOML file with the policies of routing, admission and scaling");
   s.add_choice("transfer", o.transfer, {"auto", "shm", "tcp", "ucx"},
       "how pages move between workers: shm (one machine), tcp (sealed), ucx (sealed; for RDMA networks); auto: shm or tcp");

@@ -13,6 +13,7 @@ struct ClusterOptions {
   std::string url;
   std::string name, host = "127.0.0.1", policy_file, transfer = "auto", transfer_dtype;
   cluster::CredentialFiles credentials;
+  std::string admin_key_file;  // of operators
   int port = 0;
   double lease_s = 0;  // 0: what the URL says
 };

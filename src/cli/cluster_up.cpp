@@ -4,10 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/free_port.h"
+#include "base/table.h"
 #include "base/temp_dir.h"
 #include "cli/cluster.h"
 #include "cli/cluster_memory.h"
@@ -24,6 +27,7 @@
 #include "cluster/node/hang_watch.h"
 #include "cluster/node/observer.h"
 #include "cluster/node/supervisor.h"
+#include "hw/cpu.h"
 
 namespace cheetah {
 namespace {
@@ -106,6 +110,12 @@ void restore(const Folder& folder) {
     if (access(path.c_str(), F_OK) != 0) write_private(path, text);
 }
 
+std::string peers_text(const std::vector<NodePlan>& nodes) {
+  std::string peers;
+  for (const NodePlan& node : nodes) peers += format("{} 127.0.0.1:{} {}\n", node.role, node.port, node.name);
+  return peers;
+}
+
 Folder prepare(const UpOptions& options, const std::vector<NodePlan>& nodes) {
   Folder folder{.path = options.folder, .url = options.url, .credentials = options.credentials};
   folder.is_new = folder.path.empty();
@@ -121,9 +131,7 @@ Folder prepare(const UpOptions& options, const std::vector<NodePlan>& nodes) {
     restore(folder);
     return folder;
   }
-  std::string peers;
-  for (const NodePlan& node : nodes) peers += format("{} 127.0.0.1:{} {}\n", node.role, node.port, node.name);
-  folder.files[folder.path + "/peers.txt"] = peers;
+  folder.files[folder.path + "/peers.txt"] = peers_text(nodes);
   unlink((folder.path + "/peers.txt").c_str());
   folder.url = "peers:" + folder.path + "/peers.txt";
   restore(folder);
@@ -138,6 +146,8 @@ ProcessPlan process_plan(const UpOptions& options, const NodePlan& node, const F
     plan.command.insert(plan.command.end(), words);
   };
   if (!node.model.empty()) add({node.model});
+  add({"--log-file", plan.log_file, "--log-max-size", options.log_max_size, "--log-keep",
+      std::to_string(options.log_keep)});
   add({"--role", node.role, "--cluster", folder.url, "--node-name", node.name, "--cluster-port",
       std::to_string(node.port)});
   if (const auto& files = folder.credentials; files.secret.empty())
@@ -145,6 +155,8 @@ ProcessPlan process_plan(const UpOptions& options, const NodePlan& node, const F
   else
     add({"--secret-file", files.secret});
   if (node.role == "router") add({"--port", std::to_string(options.port)});
+  if (node.role == "router" && !options.admin_key_file.empty())
+    add({"--admin-key-file", options.admin_key_file});
   if (node.role == "router" && !options.also.empty()) add({"--also-serve", options.also});
   if (node.role != "router") add({"--threads", std::to_string(threads_each(options))});
   if (node.kv_bytes > 0) add({"--kv-memory", std::to_string(node.kv_bytes)});
@@ -179,6 +191,98 @@ std::string status_command(const Folder& folder) {
                                  files.key, files.authorities)
                            : format("--secret-file {}", files.secret));
 }
+
+// Follows what an operator wants of each pool (cheetah cluster scale): one worker after another comes or goes.
+class Scaling {
+ public:
+  Scaling(const UpOptions& options, std::vector<NodePlan>& nodes, Folder& folder)
+      : options_(options), nodes_(nodes), folder_(folder) {
+    for (const NodePlan& node : nodes) kv_bytes_[pool_of(node)] = node.kv_bytes;
+    kv_bytes_.try_emplace("prefill", kv_bytes_["decode"]);
+  }
+
+  void follow(const cluster::OrderBook& orders, Supervisor& supervisor, cluster::Time now,
+      std::vector<std::string>& news) {
+    forget_those_who_left(supervisor);
+    for (const char* const name : {"prefill", "decode"}) {
+      const std::string pool = name;
+      const auto wanted = orders.replicas(pool);
+      if (!wanted) continue;
+      const int64_t target = std::min<int64_t>(*wanted, kMostOfAPool);
+      while (size_of(pool) < target && add(pool, supervisor, news)) continue;
+      while (size_of(pool) > target) retire(pool, supervisor, now, news);
+    }
+  }
+
+ private:
+  static constexpr int64_t kMostOfAPool = 64;
+  static constexpr cluster::Duration kDrainLimit = std::chrono::seconds(40);  // more than a server takes
+
+  static std::string pool_of(const NodePlan& node) { return node.name.substr(0, node.name.rfind('-')); }
+
+  int64_t size_of(const std::string& pool) const {
+    return std::ranges::count_if(
+        nodes_, [&](const NodePlan& node) { return pool_of(node) == pool && !leaving_.contains(node.name); });
+  }
+
+  bool add(const std::string& pool, Supervisor& supervisor, std::vector<std::string>& news) {
+    const int64_t needed = kv_bytes_.at(pool), free = available_memory_bytes();
+    if (needed > free) {
+      if (std::exchange(told_of_memory_, true)) return false;
+      news.push_back(format("{}: no further worker: it needs {} for keys and values and {} is free", pool,
+          human_bytes(static_cast<double>(needed)), human_bytes(static_cast<double>(free))));
+      return false;
+    }
+    told_of_memory_ = false;
+    int64_t index = 0;
+    const auto taken = [&](const NodePlan& node) { return node.name == format("{}-{}", pool, index); };
+    while (std::ranges::any_of(nodes_, taken)) ++index;
+    NodePlan node{.role = pool == "decode" && options_.num_prefill == 0 ? "both" : pool,
+        .name = format("{}-{}", pool, index),
+        .port = free_port(),
+        .model = options_.model,
+        .flags = pool == "prefill" ? options_.more_prefill : options_.more_decode,
+        .kv_bytes = needed};
+    news.push_back(format("{} comes: {} are desired", node.name, pool));
+    supervisor.add(process_plan(options_, node, folder_));
+    nodes_.insert(nodes_.end() - 1, std::move(node));
+    tell_peers();
+    return true;
+  }
+
+  void retire(
+      const std::string& pool, Supervisor& supervisor, cluster::Time now, std::vector<std::string>& news) {
+    const auto last = std::find_if(nodes_.rbegin(), nodes_.rend(),
+        [&](const NodePlan& node) { return pool_of(node) == pool && !leaving_.contains(node.name); });
+    news.push_back(format("{} goes: it drains", last->name));
+    leaving_.insert(last->name);
+    supervisor.retire(last->name, kDrainLimit, now);
+  }
+
+  // Its line stays while it drains: peers would cut its links.
+  void forget_those_who_left(const Supervisor& supervisor) {
+    const size_t before = nodes_.size();
+    std::erase_if(nodes_, [&](const NodePlan& node) {
+      return leaving_.contains(node.name) && !supervisor.has(node.name) && leaving_.erase(node.name) > 0;
+    });
+    if (nodes_.size() != before) tell_peers();
+  }
+
+  void tell_peers() {
+    const auto peers = folder_.files.find(folder_.path + "/peers.txt");
+    if (peers == folder_.files.end()) return;
+    peers->second = peers_text(nodes_);
+    write_private(peers->first + ".new", peers->second);
+    std::filesystem::rename(peers->first + ".new", peers->first);
+  }
+
+  const UpOptions& options_;
+  std::vector<NodePlan>& nodes_;
+  Folder& folder_;
+  std::map<std::string, int64_t> kv_bytes_;
+  std::set<std::string> leaving_;
+  bool told_of_memory_ = false;
+};
 
 void draw(const Supervisor& supervisor, const cluster::Observer& observer, const Folder& folder, int port) {
   std::string screen = "\033[H\033[2J";
@@ -240,7 +344,7 @@ int run_up(const UpOptions& given) {
   if (options.port == 0) options.port = free_port();
   std::vector<NodePlan> nodes = node_plans(options);
   print_lines({share_out(options, nodes)});
-  const Folder folder = prepare(options, nodes);
+  Folder folder = prepare(options, nodes);
   CleanUp clean_up(folder);
   const cluster::Credentials credentials = cluster::read_credentials(folder.credentials);
   std::vector<ProcessPlan> plans;
@@ -253,6 +357,7 @@ int run_up(const UpOptions& given) {
   cluster::HangWatch hangs;
   cluster::ReturnWatch returns;
   const bool terminal = stdout_is_terminal();
+  Scaling scaling(options, nodes, folder);
   while (signals.wait_for(std::chrono::milliseconds(terminal ? 500 : 100)) == 0) {
     const auto now = std::chrono::steady_clock::now();
     auto news = supervisor.poll(now);
@@ -261,6 +366,7 @@ int run_up(const UpOptions& given) {
     for (const auto& [name, silent] : hangs.look(processes, seen, now))
       supervisor.kill_hung(name, silent, news);
     for (const std::string& name : returns.look(processes, seen)) news.push_back(name + " is back");
+    scaling.follow(observer.orders(), supervisor, now, news);
     if (terminal)
       draw(supervisor, observer, folder, options.port);
     else

@@ -38,7 +38,8 @@ constexpr Topic kTopics[] = {
         "network-threads parse-threads max-body max-header-bytes max-headers max-connections "
         "max-connections-per-address pause-at max-unsent header-timeout body-timeout idle-timeout write-timeout "
         "request-timeout shutdown-timeout stream-ping engine-stall step-timeout"},
-    {"Log, traces and faults", "log-level log-format crash-dir otlp-endpoint service-name logs"},
+    {"Log, traces and faults",
+        "log-level log-format log-file log-max-size log-keep crash-dir otlp-endpoint service-name logs"},
     {"Cluster",
         "role cluster node-name cluster-host cluster-port secret-file cluster-cert cluster-key cluster-ca policy-file "
         "transfer transfer-dtype lease-ttl prefill decode also also-workers in-process serve-flags prefill-flags "

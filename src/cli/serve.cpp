@@ -92,6 +92,7 @@ std::string ready_text(
 }
 
 int run_serve(const ServeOptions& options) {
+  const auto log_file = open_log_file(options);
   StartReport report;
   const ServerConfig config = server_config(options, std::getenv("CHEETAH_API_KEY"));
   Server server(config);

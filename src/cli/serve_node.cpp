@@ -34,6 +34,12 @@ std::string ready_text(const Node& node, const Server& server, bool takes_client
       server.url(), self.host, self.port, takes_clients ? "" : " (health and metrics only)");
 }
 
+AdminHandler operated(Node& node) {
+  return [&node](AdminCall call, std::function<void(AdminAnswer)> done) {
+    node.admin(std::move(call), std::move(done));
+  };
+}
+
 // Faults on purpose, for tests; cluster/node/failpoints.h says how they are written.
 std::unique_ptr<cluster::Failpoints> failpoints_of(const char* setting) {
   if (setting == nullptr || *setting == '\0') return nullptr;
@@ -44,12 +50,15 @@ std::unique_ptr<cluster::Failpoints> failpoints_of(const char* setting) {
 }  // namespace
 
 int run_node(const ServeOptions& options) {
+  const auto log_file = open_log_file(options);
   cluster::LaunchOptions launch = launch_options(options.cluster);
   const bool router = launch.role == Role::kRouter;
   launch.takes_clients = router || (options.port_given && launch.role != Role::kPrefill);
   ServerConfig config = server_config(options, std::getenv("CHEETAH_API_KEY"));
   config.api = launch.takes_clients;
   config.pass_headers = true;  // which of them give a request its class may change at any time
+  if (!options.cluster.admin_key_file.empty() && !launch.takes_clients)
+    throw UsageError("--admin-key-file: operators ask a router, and this node takes no clients");
   if (!options.also_serve.empty() && !launch.takes_clients)
     throw UsageError("--also-serve: this node takes no clients");
   if (!options.port_given && !router) config.listen.port = 0;
@@ -85,7 +94,7 @@ int run_node(const ServeOptions& options) {
         [&node, gpu = gpu_metrics(!router && engine.device == DeviceKind::kCuda)] {
           return node->metrics() + (gpu ? gpu() : "");
         },
-        std::move(more_services));
+        std::move(more_services), launch.takes_clients ? operated(*node) : nullptr);
     print(ready_text(*node, server, launch.takes_clients));
     flush_output();
     const int signal = signals.wait();

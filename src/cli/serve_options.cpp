@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "cli/serve_options.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 
 #include <fstream>
 #include <sstream>
@@ -123,6 +128,11 @@ void add_report_settings(Settings& s, ServeOptions& o) {
       "log-level", o.log_level, {"debug", "info", "warning", "error", "off"}, "lowest level that is logged");
   s.add_choice("log-format", o.log_format, {"auto", "json", "text"},
       "form of the log on standard error (auto: text on a terminal)");
+  s.add_text(
+      "log-file", o.log_file.path, "file for all output of this server (default: standard output and error)");
+  s.add_bytes(
+      "log-max-size", o.log_file.max_bytes, "size at which --log-file becomes FILE.1 and a new one is begun");
+  s.add_int("log-keep", o.log_file.keep, 0, 1000, "full log files that are kept");
   s.add_text("crash-dir", o.config.crash_dir,
       "folder for the bundle that a fatal fault of the engine or its device leaves behind");
   s.add_text("otlp-endpoint", o.server.otlp_endpoint,
@@ -130,11 +140,11 @@ void add_report_settings(Settings& s, ServeOptions& o) {
   s.add_text("service-name", o.server.service_name, "what traces call this server");
 }
 
-std::string read_key_file(const std::string& path) {
+std::string read_key_file(const char* flag, const std::string& path) {
   struct stat info = {};
   std::ifstream file(path, std::ios::binary);
   if (!file || stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > (1 << 20))
-    throw UsageError(format("--api-key-file {}: cannot be read as a file of keys", printable(path, 256)));
+    throw UsageError(format("{} {}: cannot be read as a file of keys", flag, printable(path, 256)));
   if (info.st_mode & S_IROTH)
     print_note(
         format("{}: every user of this machine can read the keys; chmod 600 it", printable(path, 256)));
@@ -149,6 +159,19 @@ LogLevel level_of(const std::string& name) {
          : name == "warning" ? LogLevel::kWarning
          : name == "error"   ? LogLevel::kError
                              : LogLevel::kOff;
+}
+
+// A client's key does not make an operator. Without keys of either kind, processes of this machine are both.
+void add_admin_keys(const ServeOptions& options, ServerConfig& config) {
+  const std::string& path = options.cluster.admin_key_file;
+  if (!path.empty()) {
+    if (!in_cluster(options.cluster))
+      throw UsageError("--admin-key-file: only a cluster is operated: add --role");
+    config.admin_keys = ApiKeys::parse(read_key_file("--admin-key-file", path), path, {});
+    if (config.admin_keys.shares_a_key_with(config.keys))
+      throw UsageError(format("--admin-key-file {}: a key in it is a client's too", printable(path, 256)));
+  }
+  config.admin_unlocked = path.empty() && is_loopback_host(config.listen.host) && !config.keys.required();
 }
 
 }  // namespace
@@ -179,17 +202,29 @@ EngineConfig engine_config(const ServeOptions& options) {
   return config;
 }
 
+std::unique_ptr<LogFile> open_log_file(const ServeOptions& options) {
+  if (options.log_file.path.empty()) return nullptr;
+  const int file = open(options.log_file.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (file < 0 && errno != ENOSPC && errno != EDQUOT)  // a full disk is waited for
+    throw UsageError(format(
+        "--log-file {}: cannot be written: {}", printable(options.log_file.path, 256), strerror(errno)));
+  if (file >= 0) close(file);
+  flush_output();
+  return std::make_unique<LogFile>(options.log_file);
+}
+
 ServerConfig server_config(const ServeOptions& options, const char* api_key) {
   ServerConfig config = options.server;
   config.listen.port = static_cast<uint16_t>(options.port);
   if (!options.api_key_file.empty())
-    config.keys =
-        ApiKeys::parse(read_key_file(options.api_key_file), options.api_key_file, options.key_limits);
+    config.keys = ApiKeys::parse(
+        read_key_file("--api-key-file", options.api_key_file), options.api_key_file, options.key_limits);
   if (api_key && *api_key) {
     if (std::string_view(api_key).size() < 8)
       throw UsageError("CHEETAH_API_KEY: a key must have at least 8 characters");
     config.keys.add("default", api_key, options.key_limits);
   }
+  add_admin_keys(options, config);
   if (config.listen.tls_cert.empty() != config.listen.tls_key.empty())
     throw UsageError("--tls-cert and --tls-key: both are needed for HTTPS");
   if (!is_loopback_host(config.listen.host) && !config.keys.required() && !options.insecure)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The settings of `cheetah serve`, and what they mean for the engine and the server.
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "cli/engine_options.h"
 #include "cli/settings.h"
 #include "engine/engine.h"
+#include "observe/log_file.h"
 #include "serve/server_config.h"
 
 namespace cheetah {
@@ -32,12 +34,15 @@ struct ServeOptions {
   double request_timeout_s = 0, shutdown_timeout_s = 30, ping_s = 15, stall_s = 5;
   double header_timeout_s = 10, body_timeout_s = 60, idle_timeout_s = 30, write_timeout_s = 30;
   std::string log_level = "info", log_format = "auto";
+  LogFileConfig log_file;  // no path: standard error
 };
 
 // Lists every setting, bound to the fields of `options`, which must outlive it.
 Settings serve_settings(ServeOptions& options);
 
 EngineConfig engine_config(const ServeOptions& options);
+// Where the process's output goes from now on; nullptr: where it goes already. Throws UsageError.
+std::unique_ptr<LogFile> open_log_file(const ServeOptions& options);
 // Reads the keys (file, and `api_key` of the environment). Throws UsageError when the server would be open to
 // the network without one.
 ServerConfig server_config(const ServeOptions& options, const char* api_key);

@@ -76,7 +76,7 @@ class Cluster:
             file.write(policy)
         self.port = free_port()
         self.out = open(os.path.join(self.folder, "up.log"), "w+b")
-        more = [] if "--in-process" in flags else ["--serve-flags=" + " ".join([*SMALL, *serve_flags])]
+        more = [] if "--in-process" in flags else ["--serve-flags=" + " ".join([*(SMALL[:-2] if "--log-level" in serve_flags else SMALL), *serve_flags])]
         self.process = subprocess.Popen(
             [PROGRAM, "cluster", "up", MODEL, "--prefill", str(prefill), "--decode", str(decode), "--port", str(self.port),
              "--policy-file", self.policy, "--threads", "1", *([] if "--in-process" in flags else ["--logs", self.folder]),

@@ -40,7 +40,7 @@ class Supervision(unittest.TestCase):
             os.kill(cluster.pid_of("prefill-0"), signal.SIGSTOP)
             seen = subprocess.run([*look[:-1], "1"], capture_output=True, text=True, timeout=PATIENCE)
             self.assertEqual(seen.returncode, 1, seen)
-            self.assertRegex(seen.stdout, r"prefill-0 +prefill .*unreachable")
+            self.assertRegex(seen.stdout, r"prefill-0 +prefill .*hung")
         finally:
             self.assertEqual(cluster.stop(), 0)
 
