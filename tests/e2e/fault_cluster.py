@@ -204,7 +204,7 @@ class Node(Process):
         pathlib.Path(self.faults).write_text(cluster.faults_for(role))
         self.arms = 0
         super().__init__([*cluster.prefix_for(name), PROGRAM, "serve", cluster.model, "--role", role, "--cluster", cluster.url_for(name), "--node-name", name,
-                          "--secret-file", cluster.secret, "--policy-file", cluster.policy, "--threads", "1", "--max-model-len", "512",
+                          *cluster.credentials_for(name), "--policy-file", cluster.policy, "--threads", "1", "--max-model-len", "512",
                           "--kv-memory", "64MiB", *(["--port", str(self.port)] if role == "router" else []), *cluster.flags_for(name)],
                          f"{cluster.folder}/{name}.log", {"CHEETAH_FAILPOINTS": "@" + self.faults, **cluster.environment}, cluster.errors)
 
@@ -284,6 +284,9 @@ class Cluster:
     def flags_for(self, _name):
         return self.flags
 
+    def credentials_for(self, _name):
+        return ("--secret-file", self.secret)
+
     def faults_for(self, role):
         return self.faults.get(role, "")
 
@@ -332,7 +335,7 @@ class Cluster:
                    f"{wanted} workers")
 
     def status(self):
-        done = run("cluster", "status", "--json", "--cluster", self.url_for("observer"), "--secret-file", self.secret, "--wait", "3")
+        done = run("cluster", "status", "--json", "--cluster", self.url_for("observer"), *self.credentials_for("observer"), "--wait", "3")
         if not done.out:  # 1 says that not all answer: the tests look at which
             raise AssertionError(done.err)
         return json.loads(done.out)
@@ -369,6 +372,21 @@ class Cluster:
 
     def logs(self):
         return {path.name: path.read_text("utf-8", "replace")[-3000:] for path in pathlib.Path(self.folder).glob("*.log")}
+
+
+class ListedCluster(Cluster):
+    """Without services: all nodes read one list of peers."""
+
+    def __init__(self, **options):
+        super().__init__(services=False, **options)
+        self.ports = {name: free_port() for _, name in self.plan}
+        pathlib.Path(f"{self.folder}/peers").write_text("".join(f"{role} 127.0.0.1:{self.ports[name]} {name}\n" for role, name in self.plan))
+
+    def url_for(self, _name):
+        return f"peers:{self.folder}/peers"
+
+    def flags_for(self, name):
+        return (*self.flags, "--cluster-port", str(self.ports[name]))
 
 
 class ProxiedCluster(Cluster):

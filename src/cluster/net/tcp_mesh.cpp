@@ -62,6 +62,7 @@ class TcpMesh final : public Mesh, public LinkOwner {
   void on_closed(Link& link, const std::string& why) override;
 
   void listen();
+  void renew_credentials();
   SessionSetup session_setup(bool dials);
   void accept();
   void take(tcp::socket socket);
@@ -104,12 +105,17 @@ TcpMesh::TcpMesh(const TcpMeshConfig& config)
   listen();
 }
 
-SessionSetup TcpMesh::session_setup(bool dials) {
+// Also between links: transfers use the same ones.
+void TcpMesh::renew_credentials() {
   try {
     config_.credentials.renew();
   } catch (const Error& error) {
     if (events_.on_refused) events_.on_refused("this worker", error.what());
   }
+}
+
+SessionSetup TcpMesh::session_setup(bool dials) {
+  renew_credentials();
   return {.self = config_.self, .credentials = config_.credentials, .dials = dials, .key = keys_.own()};
 }
 
@@ -192,6 +198,7 @@ void TcpMesh::tick() {
     if (error) return;
     const Time now = steady_clock::now();
     for (const auto& link : std::vector(open_.begin(), open_.end())) link->tick(now);
+    renew_credentials();
     tick();
   });
 }
