@@ -153,6 +153,7 @@ void add_cluster(CLI::App& root, Action& action) {
   add_up(*command, action);
   add_status(*command, action);
   add_cluster_admin(*command, action);
+  add_etcd_users(*command, action);
   command->footer(kExamples);
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The ways to start a whole cluster on one machine.
+// What `cheetah cluster` does: the ways to start a whole cluster on one machine, and its other commands.
 #include <string>
 
+#include "cli/command.h"
 #include "cluster/net/credentials.h"
 
 namespace cheetah {
@@ -27,5 +28,7 @@ int run_up(const UpOptions& options);
 int run_in_process(const UpOptions& options);
 int threads_each(const UpOptions& options);
 int num_workers(const UpOptions& options);
+
+void add_etcd_users(CLI::App& cluster, Action& action);
 
 }  // namespace cheetah

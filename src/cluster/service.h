@@ -18,11 +18,14 @@ struct ServiceHost {
 struct ServiceLogin {
   bool tls = false;
   std::string ca_file, certificate_file, key_file;  // PEM; empty: the system's, none
-  std::string user, password_file;                  // etcd
-  std::string credentials_file;                     // NATS
+  std::string user, password_file;
+  std::string credentials_file;  // NATS: instead of user and password
 
   bool operator==(const ServiceLogin&) const = default;
 };
+
+// On the file's first line. Throws Error.
+std::string password_in(const std::string& path);
 
 // An outage is a state, not an error: it heals by itself, and until then each node works with what it knows.
 struct ServiceState {

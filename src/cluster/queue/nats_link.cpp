@@ -44,6 +44,9 @@ void set_login(natsOptions* options, const ServiceLogin& login) {
   if (!login.credentials_file.empty())
     check(natsOptions_SetUserCredentialsFromFiles(options, login.credentials_file.c_str(), nullptr),
         login.credentials_file);
+  if (!login.user.empty())
+    check(natsOptions_SetUserInfo(options, login.user.c_str(), password_in(login.password_file).c_str()),
+        login.password_file);
   if (!login.tls) return;
   check(natsOptions_SetSecure(options, true), "TLS");
   if (!login.ca_file.empty())

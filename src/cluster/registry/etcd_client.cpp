@@ -2,7 +2,6 @@
 #include "cluster/registry/etcd_client.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include "base/format.h"
 #include "base/text.h"
@@ -42,14 +41,6 @@ ClientRequest post(std::string_view path, std::string body, const std::string& t
           {"Grpc-Metadata-hasleader", "true"}}};  // a member that has lost its cluster says so
   if (!token.empty()) request.headers.push_back({"Authorization", token});
   return request;
-}
-
-std::string password_in(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  if (!std::getline(file, line))
-    throw Error(format("{}: cannot be read: expected a password on its first line", path));
-  return std::string(trimmed(line));
 }
 
 }  // namespace

@@ -65,6 +65,8 @@ std::string full_key(std::string_view root, std::string_view key) {
 
 }  // namespace
 
+std::string root_of(std::string_view cluster) { return format("/cheetah/{}/", cluster); }
+
 std::string end_of_prefix(std::string_view prefix) {
   std::string end(prefix);
   while (!end.empty() && end.back() == '\xff') end.pop_back();

@@ -50,6 +50,7 @@ struct Lease {
 Lease read_grant(const Json& answer);
 Lease read_keep_alive(const Json& answer);
 
+std::string root_of(std::string_view cluster);
 // The smallest key above all that start with `prefix`.
 std::string end_of_prefix(std::string_view prefix);
 

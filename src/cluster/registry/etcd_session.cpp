@@ -18,7 +18,7 @@ constexpr milliseconds kLeaveLimit{500};
 
 EtcdSession::EtcdSession(EtcdConfig config, RegistryView& view, EtcdHealth& health)
     : config_(std::move(config)),
-      root_(format("/cheetah/{}/", config_.cluster)),
+      root_(etcd::root_of(config_.cluster)),
       view_(view),
       health_(health),
       client_(config_.hosts, config_.login),

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 
 EtcdWatch::EtcdWatch(EtcdConfig config, RegistryView& view, EtcdHealth& health)
     : config_(std::move(config)),
-      root_(format("/cheetah/{}/", config_.cluster)),
+      root_(etcd::root_of(config_.cluster)),
       view_(view),
       health_(health),
       client_(config_.hosts, config_.login),

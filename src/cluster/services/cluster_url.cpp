@@ -76,10 +76,11 @@ std::string_view without_user(std::string_view part, const Scheme& scheme, Clust
   if (at == std::string_view::npos) return part;
   const std::string_view user = part.substr(0, at);
   if (contains(user, ":"))
-    refuse("a password in the URL is seen by every user of the machine: use password_file=");
-  if (scheme.is_nats) refuse("a NATS user is given by nats_creds=FILE");
+    refuse(
+        "a password in the URL is seen by every user of the machine: use password_file= (etcd) or "
+        "nats_password_file=");
   if (!is_host_name(user)) refuse(format("\"{}\" is not a user", printable(user)));
-  url.etcd_login.user = std::string(user);
+  (scheme.is_nats ? url.nats_login : url.etcd_login).user = std::string(user);
   return part.substr(at + 1);
 }
 
@@ -140,10 +141,12 @@ void read_setting(std::string_view name, std::string_view value, ClusterUrl& url
     url.etcd_login.password_file = std::string(value);
   } else if (name == "nats_creds") {
     url.nats_login.credentials_file = std::string(value);
+  } else if (name == "nats_password_file") {
+    url.nats_login.password_file = std::string(value);
   } else {
     refuse(
         format("\"{}\" is not a setting (cluster, lease_s, visibility_s, queue_replicas, ca, cert, key, "
-               "password_file, nats_creds)",
+               "password_file, nats_password_file, nats_creds)",
             printable(name)));
   }
 }
@@ -162,7 +165,11 @@ void check_whole(const ClusterUrl& url) {
   if (url.kind == ClusterUrl::Kind::kPeers && !url.etcd.empty())
     refuse("peers: and etcd:// are both registries: name one");
   if (url.etcd_login.user.empty() != url.etcd_login.password_file.empty())
-    refuse("a user before '@' and password_file= go together");
+    refuse("a user of etcd before '@' and password_file= go together");
+  if (url.nats_login.user.empty() != url.nats_login.password_file.empty())
+    refuse("a user of NATS before '@' and nats_password_file= go together");
+  if (!url.nats_login.user.empty() && !url.nats_login.credentials_file.empty())
+    refuse("nats_password_file= and nats_creds= both say who comes: name one");
   if (url.etcd_login.certificate_file.empty() != url.etcd_login.key_file.empty())
     refuse("cert= and key= go together");
   if (!(url.etcd_login.tls || url.nats_login.tls) &&
@@ -212,14 +219,16 @@ std::string to_string(const ClusterUrl& url) {
   if (url.kind == ClusterUrl::Kind::kEtcd)
     text = hosts_text(url.etcd_login.tls ? "etcd+tls://" : "etcd://", url.etcd_login.user, url.etcd);
   if (!url.nats.empty())
-    text.append(1, ',').append(hosts_text(url.nats_login.tls ? "nats+tls://" : "nats://", {}, url.nats));
+    text.append(1, ',').append(
+        hosts_text(url.nats_login.tls ? "nats+tls://" : "nats://", url.nats_login.user, url.nats));
   text.append("?cluster=").append(url.cluster);
   const auto add = [&](std::string_view name, const std::string& value) {
     if (!value.empty()) text += format("&{}={}", name, value);
   };
   const ServiceLogin& login = url.etcd_login;
   add("ca", login.ca_file), add("cert", login.certificate_file), add("key", login.key_file);
-  add("password_file", login.password_file), add("nats_creds", url.nats_login.credentials_file);
+  add("password_file", login.password_file), add("nats_password_file", url.nats_login.password_file);
+  add("nats_creds", url.nats_login.credentials_file);
   return text + format("&lease_s={}&visibility_s={}&queue_replicas={}", url.lease_s, url.visibility_s,
                     url.queue_replicas);
 }
