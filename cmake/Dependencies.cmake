@@ -66,6 +66,7 @@ if(TARGET ucp)
   target_link_libraries(ucp INTERFACE ${ucs_LIBRARY})
 endif()
 cheetah_find_optional(nats nats nats/nats.h)
+cheetah_find_optional(nghttp2 nghttp2 nghttp2/nghttp2.h)
 cheetah_find_optional(edit edit histedit.h)
 
 # CUDA is found by itself and optional. Without a compiler everything builds for the CPU and says so at run time.

@@ -28,6 +28,10 @@ void add_cluster_settings(Settings& s, ClusterOptions& o) {
       "cluster-ca", o.credentials.authorities, "PEM file with the authority of all nodes' certificates");
   s.add_text("admin-key-file", o.admin_key_file,
       "file with the keys of operators, one per line: [NAME] KEY; cheetah cluster cordon and others send one");
+  s.add_int("endpoint-picker-port", o.picker_port, 0, 65535,
+      "port at which gateways ask which worker a request should go to (Gateway API inference extension, ext_proc over gRPC); 0: none");
+  s.add_int("endpoint-picker-target-port", o.picker_target_port, 1, 65535,
+      "port at which every decode worker takes requests itself, as the InferencePool names it");
   s.add_text("policy-file", o.policy_file, "TOML file with the policies of routing, admission and scaling");
   s.add_choice("transfer", o.transfer, {"auto", "shm", "tcp", "ucx"},
       "how pages move between workers: shm (one machine), tcp (sealed), ucx (sealed; for RDMA networks); auto: shm or tcp");

@@ -15,7 +15,8 @@ struct ClusterOptions {
   cluster::CredentialFiles credentials;
   std::string admin_key_file;  // of operators
   int port = 0;
-  double lease_s = 0;  // 0: what the URL says
+  int picker_port = 0, picker_target_port = 8000;  // 0: no endpoint picker
+  double lease_s = 0;                              // 0: what the URL says
 };
 
 void add_cluster_settings(Settings& settings, ClusterOptions& options);

@@ -42,7 +42,7 @@ constexpr Topic kTopics[] = {
         "log-level log-format log-file log-max-size log-keep crash-dir otlp-endpoint service-name logs"},
     {"Cluster",
         "role cluster node-name cluster-host cluster-port secret-file cluster-cert cluster-key cluster-ca policy-file "
-        "transfer transfer-dtype lease-ttl prefill decode also also-workers in-process serve-flags prefill-flags "
+        "endpoint-picker-port endpoint-picker-target-port transfer transfer-dtype lease-ttl prefill decode also also-workers in-process serve-flags prefill-flags "
         "decode-flags"},
     {"Output", "json html report svg markdown sarif verbose stats save output"},
 };

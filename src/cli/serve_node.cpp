@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "cli/fault_exit.h"
 #include "cli/gpu_readings.h"
+#include "cli/node_endpoints.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/version.h"
@@ -39,6 +40,25 @@ AdminHandler operated(Node& node) {
     node.admin(std::move(call), std::move(done));
   };
 }
+// What the endpoint picker needs beside the node; it reads bodies as the server does.
+struct Picker {
+  Picker(
+      Node& node, const ServeOptions& options, const ServerConfig& server, std::vector<ApiServices> services)
+      : models(std::move(services)),
+        endpoints(node, static_cast<uint16_t>(options.cluster.picker_target_port)),
+        picker({.port = static_cast<uint16_t>(options.cluster.picker_port),
+                   .server = server,
+                   .models = pointers()},
+            endpoints) {}
+  std::vector<const ApiServices*> pointers() const {
+    std::vector<const ApiServices*> all;
+    for (const ApiServices& one : models) all.push_back(&one);
+    return all;
+  }
+  const std::vector<ApiServices> models;
+  NodeEndpoints endpoints;
+  EndpointPicker picker;
+};
 
 // Faults on purpose, for tests; cluster/node/failpoints.h says how they are written.
 std::unique_ptr<cluster::Failpoints> failpoints_of(const char* setting) {
@@ -61,6 +81,8 @@ int run_node(const ServeOptions& options) {
     throw UsageError("--admin-key-file: operators ask a router, and this node takes no clients");
   if (!options.also_serve.empty() && !launch.takes_clients)
     throw UsageError("--also-serve: this node takes no clients");
+  if (options.cluster.picker_port != 0 && !launch.takes_clients)
+    throw UsageError("--endpoint-picker-port: this node takes no clients: give it to a router");
   if (!options.port_given && !router) config.listen.port = 0;
   const auto failpoints = failpoints_of(std::getenv("CHEETAH_FAILPOINTS"));
   ShutdownSignals signals;
@@ -86,20 +108,29 @@ int run_node(const ServeOptions& options) {
         {.name = one.model->name(), .id = "", .model = one.model, .limits = one.limits});
   const auto node = cluster::launch_node(launch, parts, engine);
   const auto limit = std::chrono::milliseconds(static_cast<int64_t>(options.shutdown_timeout_s * 1e3));
+  std::unique_ptr<Picker> picker;
   if (becomes_ready(*node, signals)) {
     std::vector<ApiServices> more_services;
     for (const MoreModel& one : more) more_services.push_back(make_api_services(options, one));
+    const ApiServices services = make_api_services(options, *model, node->backend().config(), grammars);
+    if (options.cluster.picker_port != 0) {
+      std::vector<ApiServices> all = {services};
+      for (const ApiServices& one : more_services) all.push_back(one);
+      picker = std::make_unique<Picker>(*node, options, config, std::move(all));
+    }
     server.serve(
-        node->backend(), make_api_services(options, *model, node->backend().config(), grammars),
+        node->backend(), services,
         [&node, gpu = gpu_metrics(!router && engine.device == DeviceKind::kCuda)] {
           return node->metrics() + (gpu ? gpu() : "");
         },
         std::move(more_services), launch.takes_clients ? operated(*node) : nullptr);
+    if (picker) print(format("endpoint picker at {}:{}\n", config.listen.host, picker->picker.port()));
     print(ready_text(*node, server, launch.takes_clients));
     flush_output();
     const int signal = signals.wait();
     print_note(format("signal {}: finishing what runs; a second signal ends at once", signal));
   }
+  picker.reset();
   if (launch.takes_clients) server.drain(limit);
   node->drain(limit);
   server.stop();

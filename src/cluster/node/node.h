@@ -16,6 +16,7 @@
 #include "cluster/node/cluster_backend.h"
 #include "cluster/node/failpoints.h"
 #include "cluster/node/kv_adapter.h"
+#include "cluster/node/outside_requests.h"
 #include "cluster/policy/policy_routing.h"
 #include "cluster/services/services.h"
 #include "cluster/transfer/transfer.h"
@@ -89,6 +90,10 @@ class Node {
   NodeStatus status() const;
   std::string describe() const;  // the cores' own words, many lines
   WorkerId id() const;
+  // With clients: where a gateway should send a request that does not come through this node. Every answer with a uid
+  // is followed by one placed_ended(). From any thread; `tell` runs on the node's.
+  void place(PlaceQuestion question, std::function<void(PlaceAnswer)> tell);
+  void placed_ended(const PlacedEnd& end);
   void when_ready(std::function<void()> tell);  // called once, on the node's thread
   // True once `count` decode workers can be reached; false when the time is up.
   bool wait_for_workers(int64_t count, std::chrono::milliseconds limit) const;

@@ -72,6 +72,7 @@ void Node::State::make_cores() {
     setting.self = config.id;
     setting.prefer_self = parts.engine != nullptr;
     router = std::make_unique<RouterCore>(setting, *parts.routing);
+    outside.emplace(*parts.routing, config.id);
     policies.emplace(config.policy_file, parts.routing->config(),
         [this](const PolicyConfig& policy) { parts.routing->configure(policy); });
     backend = std::make_unique<ClusterBackend>(ClusterBackend::Setting{.loop = loop,

@@ -82,7 +82,8 @@ struct Node::State {
   void log_decision(const LogDecision& decision);
   void record(const RecordSpan& span) const;  // node_trace.cpp
   void announce(const WorkerDescriptor& descriptor);
-  void plan(Time now);  // node_plan.cpp
+  void plan(Time now);                        // node_plan.cpp
+  PlaceAnswer place(PlaceQuestion question);  // node_place.cpp
   bool has_clients() const { return router != nullptr; }
 
   NodeConfig config;
@@ -101,6 +102,7 @@ struct Node::State {
   std::vector<WorkerOutput> worker_outputs;
   std::optional<std::vector<WorkerDescriptor>> first_map;  // until the watch has told everything
   std::optional<PolicyWatch> policies;                     // with clients
+  std::optional<OutsideRequests> outside;                  // with clients
   Time next_beat{};
   uint64_t next_change = 0;  // of the prefix cache
   struct {
