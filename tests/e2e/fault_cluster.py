@@ -205,7 +205,7 @@ class Node(Process):
         self.arms = 0
         super().__init__([*cluster.prefix_for(name), PROGRAM, "serve", cluster.model, "--role", role, "--cluster", cluster.url_for(name), "--node-name", name,
                           *cluster.credentials_for(name), "--policy-file", cluster.policy, "--threads", "1", "--max-model-len", "512",
-                          "--kv-memory", "64MiB", *(["--port", str(self.port)] if role == "router" else []), *cluster.flags_for(name)],
+                          "--kv-memory", cluster.kv_memory, *(["--port", str(self.port)] if role == "router" else []), *cluster.flags_for(name)],
                          f"{cluster.folder}/{name}.log", {"CHEETAH_FAILPOINTS": "@" + self.faults, **cluster.environment}, cluster.errors)
 
     def wait_ready(self):
@@ -264,10 +264,11 @@ class Cluster:
               "[qos.prefill_breaker]\nfailures = 1000000\nmax_depth = 0\n[qos.decode_breaker]\nfailures = 1000000\n")
 
     def __init__(self, services=True, prefill=2, decode=2, model="cub-1m", policy=POLICY, flags=(), environment=None, errors=None, faults=None,
-                 visibility=3):
+                 visibility=3, kv_memory="64MiB"):
         self.folder = tempfile.mkdtemp(prefix="cheetah-cluster-")
         self.model, self.flags = MODELS / model, flags
         self.environment, self.errors, self.faults, self.visibility = environment or {}, errors, faults or {}, visibility
+        self.kv_memory = kv_memory
         self.secret, self.policy = f"{self.folder}/secret", f"{self.folder}/policy.toml"
         pathlib.Path(self.secret).write_text("0123456789abcdef" * 4 + "\n")
         os.chmod(self.secret, 0o600)
@@ -318,9 +319,11 @@ class Cluster:
             wait_until(lambda node=node: linked(node), f"{node.name} to have its links")
 
     def start(self):
-        for service in (self.etcd, self.nats):
-            if service:
-                service.start()
+        self.start_nodes([service for service in (self.etcd, self.nats) if service])
+
+    def start_nodes(self, services):
+        for service in services:
+            service.start()
         self.nodes = {name: Node(self, role, name) for role, name in self.plan}
         for node in self.nodes.values():
             node.start()

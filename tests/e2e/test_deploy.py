@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """deploy/: every file can be read, says what it must, and names only metrics and settings that exist."""
 import configparser
+import copy
 import json
 import re
 import tomllib
@@ -12,7 +13,8 @@ try:
 except ImportError:
     yaml = None
 
-from program import MODELS, SOURCE, ProgramTest
+from kubernetes_schema import check_object
+from program import MODELS, SOURCE, ProgramTest, run
 from server import Server
 
 DEPLOY = SOURCE / "deploy"
@@ -106,12 +108,37 @@ class Kubernetes(unittest.TestCase):
             self.assertNotIn(key, seen)
             seen.add(key)
 
+    def test_every_object_is_one_that_kubernetes_takes(self):
+        for document in [*self.all, *documents(DEPLOY / "gateway" / "inference-pool.yaml")]:
+            self.assertEqual(check_object(document), [])
+
+    def test_a_mistake_in_an_object_is_found(self):
+        pod = self.named("Deployment", "router")
+        for path, value, why in ((("spec", "replica"), 2, "there is no such field"), (("spec", "replicas"), "2", "expected whole"),
+                                 (("spec", "template", "spec", "containers", 0, "livenessProbe", "httpGet", "port"), "htp", "asks the port htp"),
+                                 (("spec", "template", "spec", "containers", 0, "resources", "limits", "cpu"), "4 cores", "expected quantity"),
+                                 (("spec", "template", "metadata", "labels"), {"a": "b"}, "does not choose"),
+                                 (("spec", "template", "spec", "volumes"), [], "is no volume")):
+            broken = copy.deepcopy(pod)
+            place = broken
+            for step in path[:-1]:
+                place = place[step]
+            place[path[-1]] = value
+            self.assertIn(why, " ".join(check_object(broken)), path)
+
+    def test_the_doctor_has_nothing_to_say(self):
+        for path in sorted(self.folder.glob("*.yaml")):
+            if not any(d["kind"] in ("Deployment", "StatefulSet", "Job", "HorizontalPodAutoscaler") for d in documents(path)):
+                continue
+            report = json.loads(run("doctor", "pod", path, "--json").out)
+            self.assertEqual([each["found"] for each in report["findings"] if each["status"] in ("warn", "fail")], [], path.name)
+
     def test_no_secret_lies_in_the_repository(self):
         self.assertEqual([d for d in self.all if d["kind"] == "Secret"], [])
         ignored = (self.folder / ".gitignore").read_text().split()
         for generator in documents(self.folder / "kustomization.yaml")[0]["secretGenerator"]:
             for file in generator["files"]:
-                self.assertIn(file, ignored)
+                self.assertIn(file.split("=")[-1].split("/")[0], ignored)
 
     def test_every_role_is_a_pool_that_is_probed_drained_and_protected(self):
         for role in ROLES:

@@ -98,11 +98,12 @@ TEST(Services, TheUrlsOfTheDeploymentsAreRead) {
            "deploy/systemd/prefill.toml", "deploy/systemd/decode.toml"}) {
     std::ifstream file(std::string(CHEETAH_SOURCE_DIR "/") + path);
     for (std::string line; std::getline(file, line);) {
-      const size_t begin = line.find("etcd://");
+      const size_t begin = line.find("etcd+tls://");
       if (begin == std::string::npos) continue;
       const ClusterUrl url = parse_cluster_url(line.substr(begin, line.find_first_of("\" ", begin) - begin));
       EXPECT_EQ(url.etcd.size(), 3u);
       EXPECT_EQ(url.nats.size(), 3u);
+      EXPECT_TRUE(url.nats_login.tls && !url.nats_login.user.empty() && !url.etcd_login.user.empty());
       ++found;
     }
   }
