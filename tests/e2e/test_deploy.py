@@ -5,11 +5,13 @@ import configparser
 import copy
 import json
 import re
+import tempfile
 import tomllib
 import unittest
 
 try:
     import yaml
+    import helm_template
 except ImportError:
     yaml = None
 
@@ -184,6 +186,85 @@ class Kubernetes(unittest.TestCase):
             self.assertEqual((members["replicas"], members["serviceName"]), (3, name))
             self.assertEqual(self.named("Service", name)["spec"]["clusterIP"], "None")
             self.assertEqual(self.named("PodDisruptionBudget", name)["spec"]["maxUnavailable"], 1)
+
+
+@unittest.skipIf(yaml is None, "python3-yaml is not installed here")
+class Chart(unittest.TestCase):
+    """deploy/helm/cheetah, with its own values and with everything turned on."""
+    folder = DEPLOY / "helm" / "cheetah"
+    everything = {"certificates": {"enabled": True}, "tls": {"enabled": True}, "autoscaling": {"enabled": True}, "podMonitor": {"enabled": True},
+                  "gateway": {"enabled": True}, "cluster": {"policy": '[routing]\noffload_policy = "always"\n'}, "image": {"pullSecrets": ["registry"]}}
+
+    def objects(self, values=None):
+        return helm_template.Chart(self.folder, values).objects()
+
+    def named(self, objects, kind, name):
+        return next(each for each in objects if each["kind"] == kind and each["metadata"]["name"] == name)
+
+    def test_every_object_is_one_that_kubernetes_takes_and_the_doctor_likes(self):
+        for values, count in (({}, 22), (self.everything, 29), ({"services": {"url": "etcd://e1"}}, 14), ({"networkPolicy": {"enabled": False}, "disruptionBudgets": False}, 14)):
+            objects = self.objects(values)
+            self.assertEqual(len(objects), count, values)
+            self.assertEqual([problem for each in objects for problem in check_object(each)], [], values)
+            self.assertEqual(len({(each["kind"], each["metadata"]["name"]) for each in objects}), count)
+            with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+                yaml.safe_dump_all(objects, file)
+                file.flush()
+                report = json.loads(run("doctor", "pod", file.name, "--json").out)
+                self.assertEqual([each["found"] for each in report["findings"] if each["status"] in ("warn", "fail")], [], values)
+
+    def test_it_says_what_the_manifests_say(self):
+        """The same containers: flags, probes, mounts; the same network."""
+        ours, chart = [d for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")) if path.name != "kustomization.yaml" for d in documents(path)], self.objects(
+            {"gateway": {"enabled": True}})
+        for kind, names in (("Deployment", ROLES), ("StatefulSet", ("etcd", "nats"))):
+            for name in names:
+                wanted, made = (self.named(objects, kind, name)["spec"]["template"]["spec"] for objects in (ours, chart))
+                for pod in (wanted, made):
+                    for each in pod["containers"]:
+                        del each["image"]
+                        each.pop("imagePullPolicy", None)
+                        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                            each.get(probe, {}).get("httpGet", {}).pop("scheme", None)
+                    for spread in pod.get("topologySpreadConstraints", []):
+                        del spread["labelSelector"]
+                self.assertEqual(made, wanted, name)
+        for policy in (each for each in ours if each["kind"] == "NetworkPolicy"):
+            self.assertEqual(self.named(chart, "NetworkPolicy", policy["metadata"]["name"])["spec"], policy["spec"])
+
+    def test_values_reach_what_they_name(self):
+        objects = self.objects(self.everything)
+        container = self.named(objects, "Deployment", "decode")["spec"]["template"]["spec"]["containers"][0]
+        for flag in ("--cluster-cert=/etc/cheetah-node/tls.crt", "--tls-key=/etc/cheetah-tls/tls.key", "--policy-file=/etc/cheetah-config/policy.toml"):
+            self.assertIn(flag, container["args"])
+        self.assertNotIn("--secret-file=/etc/cheetah/cluster-secret", container["args"])
+        self.assertEqual(container["readinessProbe"]["httpGet"]["scheme"], "HTTPS")
+        self.assertNotIn("replicas", self.named(objects, "Deployment", "decode")["spec"], "the autoscaler has them")
+        self.assertIn("offload_policy", self.named(objects, "ConfigMap", "cheetah-config")["data"]["policy.toml"])
+        self.assertIn("--endpoint-picker-port=9002", self.named(objects, "Deployment", "router")["spec"]["template"]["spec"]["containers"][0]["args"])
+        small = self.objects({"pools": {"prefill": {"enabled": False}, "decode": {"gpus": 0, "args": ["--ctx-size=4096"], "replicas": 5}}})
+        self.assertNotIn("prefill", {each["metadata"]["name"] for each in small if each["kind"] == "Deployment"})
+        decode = self.named(small, "Deployment", "decode")["spec"]
+        self.assertEqual((decode["replicas"], decode["template"]["spec"]["containers"][0]["args"][-1]), (5, "--ctx-size=4096"))
+        self.assertNotIn("nvidia.com/gpu", decode["template"]["spec"]["containers"][0]["resources"]["limits"])
+
+    def test_mistakes_are_told(self):
+        with self.assertRaisesRegex(helm_template.ChartError, "model.path: name the model"):
+            self.objects({"model": {"path": ""}})
+        template = helm_template.Template
+        for text in ("{{ if .Values.a }}", "{{ end }}", "{{ else }}"):
+            with self.assertRaises(helm_template.ChartError, msg=text):
+                template(text, "x")
+
+    def test_the_versions_are_the_programs(self):
+        chart = yaml.safe_load((self.folder / "Chart.yaml").read_text())
+        self.assertEqual({chart["version"], chart["appVersion"]}, {Package.version})
+
+    def test_only_settings_that_exist_are_used(self):
+        known = {line.split()[0] for line in run("serve", "--print-config").out.splitlines() if line.strip()}
+        used = set(re.findall(r"- --([a-z-]+)[={]", (self.folder / "templates" / "pools.yaml").read_text()))
+        self.assertGreater(len(used), 10)
+        self.assertEqual(used - known, set())
 
 
 class Systemd(unittest.TestCase):
