@@ -44,6 +44,10 @@ GenerationRequest request_number(int i, bool with_grammars) {
   if (i % 11 == 0) request.grammar = numbers_grammar();
   if (i % 12 == 0) request.prompt_logprobs = true;
   if (i % 13 == 0) request.typical_p = 0.9f;
+  if (i % 16 == 0) request.sampling.mirostat = Mirostat::kSecond;
+  if (i % 17 == 0) request.sampling.dry = {.multiplier = 0.8f, .allowed_length = 1};
+  if (i % 17 == 0) request.dry_breakers = {"\n"};
+  if (i % 18 == 0) request.sampling.xtc_probability = 0.5f;
   if (i % 14 == 0) request.pooling = Pooling::kMean;
   return request;
 }

@@ -41,11 +41,13 @@ void Finisher::take_token(Sequence& sequence, SampledToken& sampled, EngineTime 
   if (sequence.grammar && !sequence.grammar->accept(sampled.token.id))
     return finish(sequence, FinishReason::kError, now,
         {ErrorKind::kInternal, "the grammar does not accept a token its mask allowed"});
+  sequence.rules.mirostat_mu = sequence.event.mirostat_mu = sampled.mirostat_mu;
   append_token(sequence, std::move(sampled.token), now);
 }
 
 void Finisher::append_token(Sequence& sequence, GeneratedToken&& token, EngineTime now) {
   sequence.tokens.push_back(token.id);
+  if (sequence.rules.reasoning) sequence.rules.reasoning->push(token.id);
   ++sequence.num_generated;
   ++with_.record.stats().generated_tokens;
   sequence.logprob_sum += static_cast<double>(token.logprob);
@@ -98,7 +100,9 @@ void Finisher::resume(RequestState& request, EngineTime now) {
   }
   for (const auto& choice : request.choices) {
     if (choice->status == SequenceStatus::kDone) continue;
-    replay(*choice, request.request.resume[static_cast<size_t>(choice->choice)].tokens, now);
+    const ResumedChoice& before = request.request.resume[static_cast<size_t>(choice->choice)];
+    if (!before.tokens.empty()) choice->rules.mirostat_mu = before.mirostat_mu;
+    replay(*choice, before.tokens, now);
     if (choice->status != SequenceStatus::kDone) with_.requests.enqueue(*choice);
   }
 }
@@ -111,6 +115,7 @@ void Finisher::replay(Sequence& sequence, std::span<const int32_t> tokens, Engin
       return finish(sequence, FinishReason::kError, now,
           {ErrorKind::kBadRequest, "the resumed tokens are none that this request could have generated"});
     sequence.tokens.push_back(id);
+    if (sequence.rules.reasoning) sequence.rules.reasoning->push(id);
     sequence.num_resumed = ++sequence.num_generated;
     if (sequence.decoder) sequence.stop.push(sequence.decoder->push(id));
     end_after_token(sequence, now);

@@ -18,7 +18,7 @@ void collect_prompt_logprobs(const StepWork& work, std::span<const float> logits
   for (int64_t i = 0; i < work.prompt_count && std::ssize(out) < request.num_prompt(); ++i) {
     GeneratedToken token;
     fill_logprobs(logits.subspan(static_cast<size_t>(work.prompt_begin + i) * row, row), prompt[out.size()],
-        request.request.top_logprobs.value_or(0), token);
+        request.request.top_prompt_logprobs.value_or(request.request.top_logprobs.value_or(0)), token);
     out.push_back(std::move(token));
   }
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/reasoning_budget.h"
 #include "kernels/sample/sample_row.h"
 
 namespace cheetah {
@@ -25,7 +26,8 @@ enum class Pooling { kNone, kMean, kLast };  // not kNone: an embedding is wante
 // What a client already has of one choice: another engine generated it and is gone.
 struct ResumedChoice {
   std::vector<int32_t> tokens;
-  bool finished = false;  // the client has its end too: nothing more of it is sent
+  bool finished = false;    // the client has its end too: nothing more of it is sent
+  float mirostat_mu = 0.f;  // where the request uses Mirostat: what the next token begins with
 
   bool operator==(const ResumedChoice&) const = default;
 };
@@ -40,11 +42,14 @@ struct GenerationRequest {
 
   SamplingParams sampling;
   float typical_p = 1.f;
+  std::vector<std::string> dry_breakers;  // texts that no repetition crosses, where sampling.dry is on
   std::vector<std::pair<int32_t, float>> logit_bias;
   std::vector<int32_t> allowed_ids;  // empty: all
   uint64_t seed = 0;                 // choice c draws from stream c
   std::optional<int> top_logprobs;   // 0..20 alternatives beside each token's logprob; unset: no logprobs
   bool prompt_logprobs = false;
+  std::optional<int>
+      top_prompt_logprobs;  // alternatives beside each token of the prompt; unset: as top_logprobs
 
   std::vector<std::string> stop;
   std::vector<int32_t> stop_ids;  // beside the model's end-of-text ids
@@ -54,6 +59,7 @@ struct GenerationRequest {
 
   std::shared_ptr<const GrammarProgram>
       grammar;  // shared: the cache of compiled grammars and the requests using one
+  std::optional<ReasoningBudget> reasoning;
   Pooling pooling = Pooling::kNone;
   bool normalize = true;  // embeddings have length 1
 
@@ -96,6 +102,7 @@ struct GenerationEvent {
   int choice = 0;
   std::vector<GeneratedToken> tokens;  // new since the last event
   std::string text;                    // new text: whole characters, possible stop strings held back
+  float mirostat_mu = 0.f;             // after these tokens
   std::optional<FinishReason> finish;
   std::string stop_string;  // which stop string ended it, if one did
   std::string error;        // with kError: one sentence for the client

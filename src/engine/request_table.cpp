@@ -4,12 +4,24 @@
 #include <algorithm>
 
 #include "base/time.h"
+#include "model/dry_breakers.h"
 
 namespace cheetah {
 
 RequestState& RequestTable::add(std::unique_ptr<RequestState> request) {
   request->number = ++num_added_;
+  request->dry_breakers = breakers_of(request->request);
   return *requests_.emplace(request->request.id, std::move(request)).first->second;
+}
+
+// Made once for each list of texts: it takes a look at every token.
+std::shared_ptr<const DryBreakers> RequestTable::breakers_of(const GenerationRequest& request) {
+  constexpr size_t kKept = 16;
+  if (!request.sampling.dry.is_on() || request.dry_breakers.empty() || !model_.tokenizer()) return nullptr;
+  const auto found = breakers_.find(request.dry_breakers);
+  if (found != breakers_.end()) return found->second;
+  if (breakers_.size() >= kKept) breakers_.clear();
+  return breakers_[request.dry_breakers] = make_dry_breakers(*model_.tokenizer(), request.dry_breakers);
 }
 
 RequestState* RequestTable::find(RequestId id) const {
@@ -25,6 +37,7 @@ void RequestTable::start_choice(RequestState& request) {
   const int64_t work = request.num_prompt() + (request.embeds() ? 0 : wanted.max_tokens * wanted.best_of);
   sequence->rank = make_rank(wanted.priority, seconds(start_, request.times.arrived), config_.ageing_s, work,
       request.number * 1024 + static_cast<uint64_t>(choice));
+  if (wanted.reasoning) sequence->rules.reasoning.emplace(*wanted.reasoning);
   if (wanted.grammar) sequence->grammar.emplace(grammars_.start(wanted.grammar));
   if (model_.tokenizer()) sequence->decoder.emplace(*model_.tokenizer(), wanted.skip_special);
   sequence->event.request = wanted.id;

@@ -53,12 +53,15 @@ class RequestTable {
 
  private:
   void forget_done();
+  std::shared_ptr<const DryBreakers> breakers_of(const GenerationRequest& request);
 
   const Model& model_;
   const EngineConfig& config_;
   const size_t num_groups_;
   const EngineTime start_;
   GrammarRuntime grammars_;
+  // Of the requests that came last, by their texts; few differ.
+  std::map<std::vector<std::string>, std::shared_ptr<const DryBreakers>> breakers_;
   std::map<RequestId, std::unique_ptr<RequestState>> requests_;
   std::vector<Sequence*> running_, waiting_;
   uint64_t num_added_ = 0;

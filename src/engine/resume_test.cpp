@@ -55,6 +55,9 @@ GenerationRequest request_number(uint64_t number) {
   if (one_in(4)) request.min_tokens = 6;
   if (one_in(3)) request.top_logprobs = 3;
   if (one_in(5)) request.typical_p = 0.9f;
+  if (one_in(4)) request.sampling.mirostat = one_in(2) ? Mirostat::kFirst : Mirostat::kSecond;
+  if (one_in(5)) request.sampling.dry = {.multiplier = 0.8f, .allowed_length = 1};
+  if (one_in(5)) request.sampling.xtc_probability = 0.5f;
   if (one_in(5)) request.prompt_logprobs = true;
   if (one_in(4)) request.logit_bias = {{5, 3.f}, {9, -4.f}};
   if (one_in(3))
@@ -143,6 +146,7 @@ void expect_same_after(const GenerationRequest& request, const Events& undisturb
       if (i >= cut.at(choice)) continue;
       got[choice].add(events[i]);
       for (const GeneratedToken& token : events[i].tokens) before.tokens.push_back(token.id);
+      if (!events[i].tokens.empty()) before.mirostat_mu = events[i].mirostat_mu;
       before.finished = events[i].finish.has_value();
     }
     resumed.resume.push_back(before);

@@ -12,6 +12,7 @@
 #include "engine/request.h"
 #include "engine/scheduler/scheduler.h"
 #include "engine/stop_matcher.h"
+#include "kernels/sample/mirostat.h"
 #include "model/tokenizer/tokenizer.h"
 
 namespace cheetah {
@@ -19,6 +20,12 @@ namespace cheetah {
 struct RequestState;
 
 enum class SequenceStatus { kWaiting, kRunning, kDone };
+
+// What the choice of a sequence's next token depends on beside its tokens and grammar.
+struct TokenRules {
+  float mirostat_mu = 0.f;
+  std::optional<ReasoningClock> reasoning;
+};
 
 // One choice: its tokens and how many of them have keys and values in pages. While it waits after a swap,
 // those are in `swapped` instead. Steps in flight run ahead of that: they compute more of the tokens, and
@@ -45,6 +52,7 @@ struct Sequence {
 
   std::optional<GrammarState> grammar;
   std::vector<uint64_t> mask;
+  TokenRules rules;
   std::optional<StreamDecoder> decoder;  // none: the model has no tokenizer
   StopMatcher stop;
   double logprob_sum = 0;
@@ -77,9 +85,10 @@ struct RequestState {
   std::vector<std::unique_ptr<Sequence>> choices;  // one until the prompt is computed, then best_of
   int num_finished = 0;
   int64_t cached_tokens = 0;
-  std::vector<int32_t> end_ids;  // that end a choice
-  std::string salts[2];          // of the prefix cache, for short and long factors
-  std::vector<double> pooled;    // sum of hidden states
+  std::vector<int32_t> end_ids;                     // that end a choice
+  std::string salts[2];                             // of the prefix cache, for short and long factors
+  std::shared_ptr<const DryBreakers> dry_breakers;  // shared: requests with the same ones; nullptr: none
+  std::vector<double> pooled;                       // sum of hidden states
   std::vector<float> embedding;
   std::vector<GeneratedToken> prompt_logprobs;
 
@@ -98,6 +107,7 @@ inline Sequence::Sequence(RequestState& owner, int index)
     : request(&owner),
       choice(index),
       tokens(owner.request.prompt),
+      rules{.mirostat_mu = first_mirostat_mu(owner.request.sampling), .reasoning = {}},
       stop(owner.request.stop, owner.request.include_stop_in_text) {}
 
 }  // namespace cheetah

@@ -16,9 +16,14 @@ SampleRow sample_of(const Sequence& sequence) {
   row.history = std::span(sequence.tokens).first(static_cast<size_t>(sequence.length() - 1));
   row.num_generated = sequence.num_generated + sequence.awaited;
   row.typical_p = request.typical_p;
+  row.mirostat_mu = sequence.rules.mirostat_mu;
+  row.dry_breakers = state.dry_breakers.get();
   row.logit_bias = request.logit_bias;
   row.allowed_ids = request.allowed_ids;
-  if (row.num_generated < request.min_tokens) row.forbidden_ids = state.end_ids;
+  const auto forced =
+      sequence.rules.reasoning ? sequence.rules.reasoning->forced() : std::span<const int32_t>();
+  if (!forced.empty()) row.allowed_ids = forced;
+  if (forced.empty() && row.num_generated < request.min_tokens) row.forbidden_ids = state.end_ids;
   row.top_logprobs = request.top_logprobs;
   if (state.holds_events()) row.top_logprobs = request.top_logprobs.value_or(0);  // choices are compared
   return row;
@@ -111,7 +116,9 @@ double StepBatch::add_samples(const StepWork& work, int64_t vocab, const TimeSou
   const int first = sequence.choice, count = work.forks ? request.best_of : 1;
   for (int choice = first; choice < first + count; ++choice) {
     // A token takes two numbers of the stream, so the place in it is a function of the token's index.
-    row.uniform = Philox(request.seed, static_cast<uint64_t>(choice), 2 * index).next_uniform();
+    const auto stream = static_cast<uint64_t>(choice);
+    row.uniform = Philox(request.seed, stream, 2 * index).next_uniform();
+    row.xtc_uniform = Philox(request.seed, xtc_stream(stream), 2 * index).next_uniform();
     samples_.push_back(row);
   }
   return mask_s;

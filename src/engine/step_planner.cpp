@@ -59,8 +59,10 @@ bool StepPlanner::can_run_ahead(const Sequence& sequence) const {
   const RequestState& state = *sequence.request;
   const GenerationRequest& request = state.request;
   const auto length = std::ssize(sequence.tokens);
-  return !request.grammar && request.typical_p >= 1.f && !request.prompt_logprobs && !state.embeds() &&
-         !rope_changes(with_.traits, length, length + 1);
+  if (sequence.rules.reasoning && !sequence.rules.reasoning->done())
+    return false;  // the next token may be a forced one
+  return !request.grammar && request.typical_p >= 1.f && !needs_host(request.sampling) &&
+         !request.prompt_logprobs && !state.embeds() && !rope_changes(with_.traits, length, length + 1);
 }
 
 bool StepPlanner::looks_ahead() const {

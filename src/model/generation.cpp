@@ -8,6 +8,9 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/random.h"
+#include "kernels/sample/mirostat.h"
+#include "kernels/sample/row_sampler.h"
+#include "model/dry_breakers.h"
 #include "model/rope_scaling.h"
 #include "model/tokenizer/tokenizer.h"
 
@@ -36,6 +39,43 @@ void check_prompt(std::span<const int32_t> prompt, int64_t vocab, int64_t capaci
     if (id < 0 || id >= vocab)
       throw Error(format("the prompt's token id {} is outside the model's vocabulary of {}", id, vocab));
 }
+
+// Chooses a sequence's tokens one by one, as the engine does for the request's first choice.
+class TokenChoice {
+ public:
+  TokenChoice(const Tokenizer& tokenizer, const GenerationParams& params)
+      : params_(params), mirostat_mu_(first_mirostat_mu(params.sampling)) {
+    if (params.sampling.dry.is_on()) breakers_ = make_dry_breakers(tokenizer, params.dry_breakers);
+  }
+
+  // The token after `tokens`, of which the last num_generated_ were chosen here.
+  int32_t next(std::span<const int32_t> tokens, std::span<const float> logits) {
+    const auto place = 2 * static_cast<uint64_t>(num_generated_);
+    SampleRow row;
+    row.sampling = params_.sampling;
+    row.typical_p = params_.typical_p;
+    row.uniform = Philox(params_.seed, 0, place).next_uniform();
+    row.xtc_uniform = Philox(params_.seed, xtc_stream(0), place).next_uniform();
+    row.mirostat_mu = mirostat_mu_;
+    row.history = tokens.first(tokens.size() - 1);
+    row.num_generated = num_generated_;
+    row.dry_breakers = breakers_.get();
+    SampledToken sampled;
+    RowSampler::sample_one(
+        {.row = row, .logits = logits, .last_token = tokens.back(), .sampled = sampled}, scratch_);
+    if (sampled.failed) throw Error("sampling failed: out of memory");
+    mirostat_mu_ = sampled.mirostat_mu;
+    ++num_generated_;
+    return sampled.token.id;
+  }
+
+ private:
+  const GenerationParams& params_;
+  std::shared_ptr<const DryBreakers> breakers_;  // shared: as made; nullptr: none
+  RowSampler::Scratch scratch_;
+  float mirostat_mu_;
+  int64_t num_generated_ = 0;
+};
 
 // The text side of a generation: decoder, stop texts, sink.
 class TextOutput {
@@ -165,8 +205,7 @@ GenerationResult generate(const Model& model, CachedSequence& sequence, std::spa
   check_prompt(prompt, traits.vocab, sequence.capacity());
   GenerationResult result{.prompt_tokens = std::ssize(prompt)};
   TextOutput output(*model.tokenizer(), params, sink);
-  Philox random(params.seed);
-  SampleScratch scratch;
+  TokenChoice choice(*model.tokenizer(), params);
   Stopwatch watch;
   auto logits = sequence.extend_to(
       prompt, [&] { return sink(""); }, &result.reused_tokens);
@@ -175,8 +214,7 @@ GenerationResult generate(const Model& model, CachedSequence& sequence, std::spa
     for (;;) {
       if (logits.empty()) return StopReason::kInterrupted;
       if (std::ssize(result.tokens) >= params.max_tokens) return StopReason::kMaxTokens;
-      const int32_t token =
-          sample(logits, sequence.tokens(), params.sampling, random.next_uniform(), scratch);
+      const int32_t token = choice.next(sequence.tokens(), logits);
       if (!params.ignore_end && std::ranges::find(traits.eos_ids, token) != traits.eos_ids.end())
         return StopReason::kEnd;
       result.tokens.push_back(token);

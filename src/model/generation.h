@@ -62,6 +62,8 @@ std::string_view name_of(StopReason reason);
 struct GenerationParams {
   int64_t max_tokens = 256;
   SamplingParams sampling = {};
+  float typical_p = 1.f;
+  std::vector<std::string> dry_breakers = {};
   uint64_t seed = 0;
   bool ignore_end = false;              // go on past the model's end tokens
   std::vector<std::string> stops = {};  // end before the first of these texts

@@ -60,8 +60,8 @@ class Samples {
     runner_.forward({.tokens = last, .sequences = sequences, .logit_rows = rows_}, pool_, logits_);
     const auto vocab = static_cast<size_t>(traits_.vocab);
     for (size_t i = 0; i < windows_.size(); ++i)
-      windows_[i].push_back(sample(std::span(logits_).subspan(i * vocab, vocab), {}, {.temperature = 1.f},
-          static_cast<double>(random_.next_uniform()), scratch_));
+      windows_[i].push_back(sample(std::span<const float>(logits_).subspan(i * vocab, vocab),
+          SamplingParams{.temperature = 1.f}, SampleNumbers{.draw = random_.next_uniform()}, scratch_));
   }
 
   const ModelTraits& traits_;

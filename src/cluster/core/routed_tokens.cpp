@@ -110,6 +110,7 @@ bool RoutedRequests::forward(Request& request, const RunningAttempt& run, Tokens
 
   ResumedChoice& choice = request.got[static_cast<size_t>(event.choice)];
   for (const GeneratedToken& token : event.tokens) choice.tokens.push_back(token.id);
+  if (!event.tokens.empty()) choice.mirostat_mu = event.mirostat_mu;
   if (!event.tokens.empty()) request.vain = request.unlucky = 0;
   if (!request.first_token && (!event.tokens.empty() || event.finish)) request.first_token = step.now;
   if (std::exchange(

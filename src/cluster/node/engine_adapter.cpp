@@ -19,7 +19,7 @@ void EngineAdapter::execute(EngineSubmit& submit) {
   running_[submit.key] = {};
   submit.request.id = engine_id(submit.key);
   for (ResumedChoice& choice : submit.resume)
-    submit.request.resume.push_back({std::move(choice.tokens), choice.finished});
+    submit.request.resume.push_back({std::move(choice.tokens), choice.finished, choice.mirostat_mu});
   if (!submit.grammar.kind.empty()) return compile(submit);
   submit_now(submit.key, std::move(submit.request));
 }

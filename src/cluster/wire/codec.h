@@ -11,7 +11,7 @@
 namespace cheetah::cluster {
 
 inline constexpr uint32_t kWireMagic = 0x31544843;  // "CHT1"
-inline constexpr uint16_t kWireVersion = 4;
+inline constexpr uint16_t kWireVersion = 5;
 
 std::string encode(const Message& message);
 Message decode(std::string_view bytes);  // throws Error: not ours, another version, cut short, out of range

@@ -17,7 +17,7 @@ constexpr size_t kTypes = std::variant_size_v<Message>;
 Generate full_generate() {
   Generate generate{.key = {RequestUid{7}, Attempt{2}},
       .grammar = {"json_schema", "{}"},
-      .resume = {{.tokens = {5, 6}, .finished = true}, {.tokens = {7}, .finished = false}},
+      .resume = {{.tokens = {5, 6}, .finished = true}, {.tokens = {7}, .mirostat_mu = 4.5f}},
       .prefill = PrefillPlace::kElsewhere,
       .prefill_hint = WorkerId{9},
       .time_left = Microseconds(1500),
@@ -34,13 +34,26 @@ Generate full_generate() {
       .min_p = 0.1f,
       .repetition_penalty = 1.1f,
       .frequency_penalty = 0.2f,
-      .presence_penalty = 0.3f};
+      .presence_penalty = 0.3f,
+      .dry = {.multiplier = 0.7f, .base = 1.5f, .allowed_length = 3, .last_n = 64},
+      .top_n_sigma = 1.5f,
+      .xtc_probability = 0.4f,
+      .xtc_threshold = 0.2f,
+      .dynatemp_range = 0.25f,
+      .dynatemp_exponent = 2.f,
+      .mirostat = Mirostat::kSecond,
+      .mirostat_tau = 4.f,
+      .mirostat_eta = 0.2f};
   request.typical_p = 0.8f;
+  request.dry_breakers = {"\n", "--"};
   request.logit_bias = {{4, -1.5f}};
   request.allowed_ids = {1, 4};
   request.seed = 77;
   request.top_logprobs = 5;
   request.prompt_logprobs = true;
+  request.top_prompt_logprobs = 4;
+  request.reasoning =
+      ReasoningBudget{.tokens = 9, .open = {1}, .end = {2, 3}, .closing = {2, 3, 4}, .begins_open = true};
   request.stop = {"a", "bc"};
   request.stop_ids = {8};
   request.ignore_eos = request.include_stop_in_text = true;
@@ -66,10 +79,10 @@ TEST(Wire, AGenerateCrossesWithEveryField) {
   EXPECT_EQ(a.prompt, b.prompt);
   EXPECT_EQ(std::tie(a.max_tokens, a.min_tokens, a.n, a.best_of),
       std::tie(b.max_tokens, b.min_tokens, b.n, b.best_of));
-  const SamplingParams &s = a.sampling, &t = b.sampling;
-  EXPECT_EQ(std::tie(s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty),
-      std::tie(t.temperature, t.top_k, t.top_p, t.min_p, t.repetition_penalty, t.frequency_penalty));
-  EXPECT_EQ(s.presence_penalty, t.presence_penalty);
+  EXPECT_EQ(a.sampling, b.sampling);
+  EXPECT_EQ(a.dry_breakers, b.dry_breakers);
+  EXPECT_EQ(a.reasoning, b.reasoning);
+  EXPECT_EQ(a.top_prompt_logprobs, b.top_prompt_logprobs);
   EXPECT_EQ(std::tie(a.typical_p, a.logit_bias, a.allowed_ids, a.seed, a.top_logprobs, a.prompt_logprobs),
       std::tie(b.typical_p, b.logit_bias, b.allowed_ids, b.seed, b.top_logprobs, b.prompt_logprobs));
   EXPECT_EQ(std::tie(a.stop, a.stop_ids, a.ignore_eos, a.include_stop_in_text, a.skip_special),

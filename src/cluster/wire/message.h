@@ -27,6 +27,7 @@ enum class ReservationId : uint64_t {};
 struct ResumedChoice {
   std::vector<int32_t> tokens{};
   bool finished = false;  // nothing more of it is wanted
+  float mirostat_mu = 0.f;
 
   bool operator==(const ResumedChoice&) const = default;
 };

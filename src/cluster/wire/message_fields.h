@@ -102,7 +102,7 @@ void fields(A& a, M& m) {
   fields(a, m.key);
   fields(a, m.request);
   fields(a, m.grammar);
-  a.list(m.resume, kMaxChoices, 5, [&](auto& choice) { fields(a, choice); });
+  a.list(m.resume, kMaxChoices, 9, [&](auto& choice) { fields(a, choice); });
   a.choice(m.prefill, PrefillPlace::kElsewhere);
   a.number(m.prefill_hint);
   maybe(a, m.time_left, [&](auto& left) { a.span(left); });

@@ -24,6 +24,27 @@ void fields(A& a, M& m) {
   a.finite(m.repetition_penalty);
   a.finite(m.frequency_penalty);
   a.finite(m.presence_penalty);
+  a.finite(m.dry.multiplier);
+  a.finite(m.dry.base);
+  a.number(m.dry.allowed_length);
+  a.number(m.dry.last_n);
+  a.finite(m.top_n_sigma);
+  a.finite(m.xtc_probability);
+  a.finite(m.xtc_threshold);
+  a.finite(m.dynatemp_range);
+  a.finite(m.dynatemp_exponent);
+  a.choice(m.mirostat, Mirostat::kSecond);
+  a.finite(m.mirostat_tau);
+  a.finite(m.mirostat_eta);
+}
+
+template <class A, MaybeConst<ReasoningBudget> M>
+void fields(A& a, M& m) {
+  a.between(m.tokens, int64_t{0}, kMaxCount);
+  token_ids(a, m.open);
+  token_ids(a, m.end);
+  token_ids(a, m.closing);
+  a.number(m.begins_open);
 }
 
 // Not `id`, which each engine gives, nor `deadline` and `grammar`, which Generate carries in another form.
@@ -36,6 +57,7 @@ void fields(A& a, M& m) {
   a.between(m.best_of, 1, kMaxChoices);
   fields(a, m.sampling);
   a.finite(m.typical_p);
+  a.list(m.dry_breakers, kMaxStops, 4, [&](auto& text) { a.text(text); });
   a.list(m.logit_bias, kMaxListItems, 8, [&](auto& bias) {
     a.number(bias.first);
     a.number(bias.second);
@@ -45,6 +67,8 @@ void fields(A& a, M& m) {
   a.number(m.seed);
   maybe(a, m.top_logprobs, [&](auto& top) { a.between(top, 0, 1024); });
   a.number(m.prompt_logprobs);
+  maybe(a, m.top_prompt_logprobs, [&](auto& top) { a.between(top, 0, 1024); });
+  maybe(a, m.reasoning, [&](auto& reasoning) { fields(a, reasoning); });
   a.list(m.stop, kMaxStops, 4, [&](auto& stop) { a.text(stop); });
   token_ids(a, m.stop_ids);
   a.number(m.ignore_eos);
@@ -87,6 +111,7 @@ void fields(A& a, M& m) {
   a.between(m.choice, 0, kMaxChoices - 1);
   a.list(m.tokens, kMaxListItems, 12, [&](auto& token) { fields(a, token); });
   a.text(m.text);
+  a.finite(m.mirostat_mu);
   maybe(a, m.finish, [&](auto& finish) { a.choice(finish, FinishReason::kError); });
   a.text(m.stop_string);
   a.text(m.error);
@@ -104,6 +129,7 @@ template <class A, MaybeConst<ResumedChoice> M>
 void fields(A& a, M& m) {
   token_ids(a, m.tokens);
   a.number(m.finished);
+  a.finite(m.mirostat_mu);
 }
 
 template <class A, MaybeConst<GrammarSource> M>

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/sample/mirostat.h"
 #include "kernels/sample/scan.h"
 
 namespace cheetah {
@@ -78,18 +79,32 @@ void RowSampler::choose(const Job& job, Scratch& scratch) {
   if (row.changes_logits()) {
     scratch.logits.assign(logits.begin(), logits.end());
     if (row.penalizes()) penalize(job, scratch);
+    if (row.sampling.dry.is_on()) break_repetition(job, scratch);
     forbid(row, scratch.logits);
+    if (row.sampling.cuts_sigma()) keep_within_sigma(row.sampling.top_n_sigma, scratch.logits);
     if (row.keeps_typical()) keep_typical(row.sampling.temperature, row.typical_p, scratch);
     logits = scratch.logits;
     job.sampled.impossible = logits[static_cast<size_t>(argmax(logits))] == kNever;
   }
   job.sampled.not_finite = !can_choose(logits, job.sampled.impossible);
-  SamplingParams params = row.sampling;
-  params.repetition_penalty = 1.f;  // applied above, with what each of them counts
-  params.frequency_penalty = params.presence_penalty = 0.f;
+  draw(job, logits, scratch);
   GeneratedToken& token = job.sampled.token;
-  token.id = sample(logits, {}, params, row.uniform, scratch.sample);
   if (row.top_logprobs) fill_logprobs(job.logits, token.id, *row.top_logprobs, token);
+}
+
+void RowSampler::draw(const Job& job, std::span<const float> logits, Scratch& scratch) {
+  const SampleRow& row = job.row;
+  SampledToken& sampled = job.sampled;
+  sampled.mirostat_mu = row.mirostat_mu;
+  if (!row.sampling.uses_mirostat() || sampled.impossible || sampled.not_finite) {
+    sampled.token.id =
+        sample(logits, row.sampling, {.draw = row.uniform, .xtc = row.xtc_uniform}, scratch.sample);
+    return;
+  }
+  collect_sorted(logits, scratch.order);
+  const MirostatDraw drawn = draw_mirostat(scratch.order, row.sampling, row.mirostat_mu, row.uniform);
+  sampled.token.id = drawn.id;
+  sampled.mirostat_mu = drawn.mu;
 }
 
 // Repetition counts prompt and output, frequency and presence the output alone, as OpenAI defines them.
@@ -122,6 +137,13 @@ void RowSampler::penalize(const Job& job, Scratch& scratch) {
       });
 }
 
+void RowSampler::break_repetition(const Job& job, Scratch& scratch) {
+  const SampleRow& row = job.row;
+  scratch.tokens.assign(row.history.begin(), row.history.end());
+  scratch.tokens.push_back(job.last_token);
+  penalize_repetition(scratch.tokens, row.sampling.dry, row.dry_breakers, scratch.logits, scratch.dry);
+}
+
 void RowSampler::forbid(const SampleRow& row, std::vector<float>& logits) {
   for (const auto& [id, bias] : row.logit_bias)
     if (in_vocab(id, logits.size())) logits[static_cast<size_t>(id)] += bias;
@@ -143,6 +165,21 @@ void RowSampler::forbid(const SampleRow& row, std::vector<float>& logits) {
   }
   for (const int32_t id : row.forbidden_ids)
     if (in_vocab(id, logits.size())) logits[static_cast<size_t>(id)] = kNever;
+}
+
+// The deviation is that of the tokens that may come.
+void RowSampler::keep_within_sigma(float deviations, std::vector<float>& logits) {
+  double sum = 0, squares = 0, count = 0;
+  for (const float logit : logits)
+    if (std::isfinite(logit)) sum += logit, count += 1;
+  if (count == 0) return;
+  const double mean = sum / count;
+  for (const float logit : logits)
+    if (std::isfinite(logit)) squares += (logit - mean) * (logit - mean);
+  const double peak = logits[static_cast<size_t>(argmax(logits))];
+  const double least = peak - static_cast<double>(deviations) * std::sqrt(squares / count);
+  for (float& logit : logits)
+    if (logit < least) logit = kNever;
 }
 
 // Locally typical sampling: the tokens whose surprise is nearest to the expected one, until they have `mass`.

@@ -27,12 +27,14 @@ class RowSampler {
   explicit RowSampler(int num_threads) : scratch_(static_cast<size_t>(num_threads)) {}
   void run(const SampleBatch& batch, ThreadPool& threads);
 
- private:
+  // One row, of which `logits` are: what run() does for each.
   struct Scratch {
     SampleScratch sample;
     std::vector<float> logits;
     std::vector<int32_t> counts;  // all zero between calls
     std::vector<std::pair<float, int32_t>> order;
+    std::vector<int32_t> tokens;
+    DryScratch dry;
   };
   struct Job {
     const SampleRow& row;
@@ -41,9 +43,14 @@ class RowSampler {
     SampledToken& sampled;
   };
   static void sample_one(const Job& job, Scratch& scratch);
+
+ private:
   static void choose(const Job& job, Scratch& scratch);
+  static void draw(const Job& job, std::span<const float> logits, Scratch& scratch);
   static void penalize(const Job& job, Scratch& scratch);
+  static void break_repetition(const Job& job, Scratch& scratch);
   static void forbid(const SampleRow& row, std::vector<float>& logits);
+  static void keep_within_sigma(float deviations, std::vector<float>& logits);
   static void keep_typical(float temperature, float mass, Scratch& scratch);
 
   std::vector<Scratch> scratch_;  // one per worker

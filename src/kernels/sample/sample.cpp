@@ -11,27 +11,6 @@
 namespace cheetah {
 namespace {
 
-void apply_penalties(std::span<const int32_t> history, const SamplingParams& params, SampleScratch& scratch) {
-  std::vector<float>& logits = scratch.logits;
-  scratch.counts.resize(logits.size(), 0);
-  const auto known = [&](int32_t id) { return id >= 0 && static_cast<size_t>(id) < logits.size(); };
-  for (const int32_t id : history)
-    if (known(id)) ++scratch.counts[static_cast<size_t>(id)];
-  for (const int32_t id : history) {
-    if (!known(id)) continue;
-    const int32_t count = std::exchange(scratch.counts[static_cast<size_t>(id)], 0);
-    if (count == 0) continue;  // done at an earlier occurrence
-    float& logit = logits[static_cast<size_t>(id)];
-    logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
-    logit -= params.frequency_penalty * static_cast<float>(count) + params.presence_penalty;
-  }
-}
-
-bool penalizes(const SamplingParams& params) {
-  return params.repetition_penalty != 1.f || params.frequency_penalty != 0.f ||
-         params.presence_penalty != 0.f;
-}
-
 // exp((logit - peak) / temperature); zero for NaN, so that a NaN is never drawn.
 class Weight {
  public:
@@ -128,7 +107,9 @@ void keep_allowed(std::span<const float> logits, const SamplingParams& params, f
     wanted = params.top_p * total_weight(candidates, weight);
   } else {
     wanted = params.top_p * weight.sum(logits);
-    if (params.min_p > 0.f) {  // a little low: the exact comparison follows below
+    if (params.top_p >= 1.f && params.min_p <= 0.f) {
+      collect_sorted(logits, candidates);
+    } else if (params.min_p > 0.f) {  // a little low: the exact comparison follows below
       collect_above(logits,
           peak + params.temperature * (std::log(params.min_p) - 1e-3f) - 1e-6f * std::abs(peak), candidates);
       sort_best_first(candidates);
@@ -141,25 +122,56 @@ void keep_allowed(std::span<const float> logits, const SamplingParams& params, f
   candidates.resize(kept);
 }
 
+// "Exclude top choices": of several tokens with the threshold's share all but the least are taken out.
+void exclude_top(const SamplingParams& params, const Weight& weight, std::vector<Candidate>& candidates) {
+  const double least = static_cast<double>(params.xtc_threshold) * total_weight(candidates, weight);
+  size_t count = 0;
+  while (count < candidates.size() && weight(candidates[count].first) >= least) ++count;
+  if (count > 1) candidates.erase(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(count) - 1);
+}
+
+// Between temperature - range and temperature + range, as the entropy of the candidates lies between 0 and that of
+// as many equal ones.
+float dynamic_temperature(std::span<const Candidate> candidates, const SamplingParams& params) {
+  const float low = std::max(0.f, params.temperature - params.dynatemp_range);
+  const float high = params.temperature + params.dynatemp_range;
+  if (candidates.size() < 2) return low;
+  const Weight weight(candidates.front().first, 1.f);
+  const double total = total_weight(candidates, weight);
+  double entropy = 0;
+  for (const Candidate& candidate : candidates)
+    if (const double p = weight(candidate.first) / total; p > 0) entropy -= p * std::log(p);
+  const double most = std::log(static_cast<double>(candidates.size()));
+  const double place = std::pow(std::clamp(entropy / most, 0.0, 1.0), double{params.dynatemp_exponent});
+  return low + (high - low) * static_cast<float>(place);
+}
+
 }  // namespace
 
-int32_t sample(std::span<const float> logits, std::span<const int32_t> history, const SamplingParams& params,
-    double uniform, SampleScratch& scratch) {
+void collect_sorted(std::span<const float> logits, std::vector<Candidate>& candidates) {
+  collect_best(logits, logits.size(), candidates);
+  sort_best_first(candidates);
+}
+
+int32_t sample(std::span<const float> logits, const SamplingParams& params, const SampleNumbers& numbers,
+    SampleScratch& scratch) {
   CHEETAH_ASSERT(!logits.empty(), "sample: no logits");
-  if (penalizes(params) && !history.empty()) {
-    scratch.logits.assign(logits.begin(), logits.end());
-    apply_penalties(history, params, scratch);
-    logits = scratch.logits;
-  }
   const int32_t best = argmax(logits);
   const float peak = logits[static_cast<size_t>(best)];
   if (params.temperature <= 0.f || params.top_k == 1 || !std::isfinite(peak)) return best;
   const Weight weight(peak, params.temperature);
-  if (params.top_k <= 0 && params.top_p >= 1.f && params.min_p <= 0.f)
-    return draw_from_all(logits, weight, uniform, best);
-  keep_allowed(logits, params, peak, scratch.candidates);
-  if (scratch.candidates.empty()) return best;  // min_p above 1
-  return draw(scratch.candidates, weight, uniform);
+  const bool excludes = params.uses_xtc() && numbers.xtc < params.xtc_probability;
+  const bool filters = params.top_k > 0 || params.top_p < 1.f || params.min_p > 0.f;
+  if (!filters && !excludes && !params.uses_dynatemp())
+    return draw_from_all(logits, weight, numbers.draw, best);
+  std::vector<Candidate>& candidates = scratch.candidates;
+  keep_allowed(logits, params, peak, candidates);
+  if (excludes) exclude_top(params, weight, candidates);
+  if (candidates.empty()) return best;  // min_p above 1
+  if (!params.uses_dynatemp()) return draw(candidates, weight, numbers.draw);
+  const float temperature = dynamic_temperature(candidates, params);
+  if (temperature <= 0.f) return candidates.front().second;
+  return draw(candidates, Weight(candidates.front().first, temperature), numbers.draw);
 }
 
 }  // namespace cheetah

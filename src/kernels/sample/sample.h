@@ -6,7 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/sample/dry.h"
+
 namespace cheetah {
+
+enum class Mirostat : uint8_t { kOff, kFirst, kSecond };
 
 struct SamplingParams {
   float temperature = 0.f;  // 0: greedy
@@ -16,7 +20,30 @@ struct SamplingParams {
   float repetition_penalty = 1.f;
   float frequency_penalty = 0.f;
   float presence_penalty = 0.f;
+  DryParams dry = {};
+  float top_n_sigma = 0.f;  // keep logits within so many standard deviations of the largest; 0: all
+  // With this probability all but the least of the tokens with at least the threshold's share are taken out.
+  float xtc_probability = 0.f;
+  float xtc_threshold = 0.1f;
+  // Draw at temperature - range where one token is certain, at temperature + range where all are alike.
+  float dynatemp_range = 0.f;
+  float dynatemp_exponent = 1.f;
+  Mirostat mirostat = Mirostat::kOff;  // in place of the filters
+  float mirostat_tau = 5.f;            // the surprise to hold, in bits
+  float mirostat_eta = 0.1f;           // how fast
+
+  bool uses_mirostat() const { return mirostat != Mirostat::kOff && temperature > 0.f; }
+  bool cuts_sigma() const { return top_n_sigma > 0.f && temperature > 0.f && !uses_mirostat(); }
+  bool uses_xtc() const { return xtc_probability > 0.f && xtc_threshold <= 0.5f && !uses_mirostat(); }
+  bool uses_dynatemp() const { return dynatemp_range > 0.f && !uses_mirostat(); }
+  bool operator==(const SamplingParams&) const = default;
 };
+
+// A kind of choosing that devices do not have.
+inline bool needs_host(const SamplingParams& params) {
+  return params.dry.is_on() || params.cuts_sigma() || params.uses_mirostat() ||
+         (params.temperature > 0.f && (params.uses_xtc() || params.uses_dynatemp()));
+}
 
 // The largest logit, ties to the lower index; NaN never wins.
 int32_t argmax(std::span<const float> logits);
@@ -24,15 +51,22 @@ int32_t argmax(std::span<const float> logits);
 // log(sum(exp(logits))), computed about the maximum.
 double log_sum_exp(std::span<const float> logits);
 
+// All tokens above -infinity, best first.
+void collect_sorted(std::span<const float> logits, std::vector<std::pair<float, int32_t>>& candidates);
+
 // Scratch reused from call to call, so that a step allocates nothing once warm.
 struct SampleScratch {
-  std::vector<float> logits;
   std::vector<std::pair<float, int32_t>> candidates;
-  std::vector<int32_t> counts;  // of each id in the history; all zero between calls
 };
 
-// Applies penalties for `history`, then temperature, top-k, top-p, min-p, and picks by uniform in [0, 1).
-int32_t sample(std::span<const float> logits, std::span<const int32_t> history, const SamplingParams& params,
-    double uniform, SampleScratch& scratch);
+// Random numbers of one token, in [0, 1).
+struct SampleNumbers {
+  double draw = 0;  // which token
+  double xtc = 0;   // whether XTC takes tokens out
+};
+
+// Temperature, top-k, top-p, min-p, XTC, dynamic temperature, and a draw.
+int32_t sample(std::span<const float> logits, const SamplingParams& params, const SampleNumbers& numbers,
+    SampleScratch& scratch);
 
 }  // namespace cheetah

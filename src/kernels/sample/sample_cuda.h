@@ -2,8 +2,8 @@
 #pragma once
 // Choosing tokens on a CUDA device, by the rules of row_sampler.h: the same filters, ties to the lower id,
 // and the same place of the uniform number in the same order of tokens. Weights are F32 where the CPU has
-// double, so a number within about 1e-6 of the border between two tokens may fall to the other one. Typical
-// sampling is not here.
+// double, so a number within about 1e-6 of the border between two tokens may fall to the other one. Rows
+// that need the host (SampleRow::needs_host) are not for here.
 #include <cstdint>
 #include <span>
 #include <vector>

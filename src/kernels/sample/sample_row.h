@@ -27,10 +27,13 @@ struct GeneratedToken {
 struct SampleRow {
   int64_t logits = 0;  // which row of logits; several may choose from one
   SamplingParams sampling;
-  double uniform = 0;                // [0, 1): what the request's random stream has at this token
+  double uniform = 0;       // [0, 1): what the request's random stream has at this token
+  double xtc_uniform = 0;   // … and another, for XTC
+  float mirostat_mu = 0.f;  // as the token before left it
+  const DryBreakers* dry_breakers = nullptr;
   std::span<const int32_t> history;  // before the last token: the one whose logits these are
   int64_t num_generated = 0;         // of history and the last token, how many at the end were generated
-  float typical_p = 1.f;             // below 1: not on a device
+  float typical_p = 1.f;
   std::span<const std::pair<int32_t, float>> logit_bias;
   std::span<const int32_t> allowed_ids;  // empty: all
   std::span<const uint64_t> mask;        // bit id: allowed; empty: all
@@ -41,17 +44,25 @@ struct SampleRow {
     return sampling.repetition_penalty != 1.f || sampling.frequency_penalty != 0.f ||
            sampling.presence_penalty != 0.f;
   }
-  bool keeps_typical() const { return typical_p < 1.f && sampling.temperature > 0.f; }
+  bool keeps_typical() const {
+    return typical_p < 1.f && sampling.temperature > 0.f && !sampling.uses_mirostat();
+  }
   bool changes_logits() const {
     return penalizes() || !logit_bias.empty() || !allowed_ids.empty() || !mask.empty() ||
-           !forbidden_ids.empty() || keeps_typical();
+           !forbidden_ids.empty() || sampling.dry.is_on() || sampling.cuts_sigma() || keeps_typical();
   }
+  // Devices have the filters that most requests use.
+  bool needs_host() const { return ::cheetah::needs_host(sampling) || keeps_typical(); }
 };
+
+// The random stream of XTC's numbers beside that of a choice's draws.
+inline uint64_t xtc_stream(uint64_t draws) { return draws | uint64_t{1} << 32; }
 
 struct SampledToken {
   GeneratedToken token;
   bool impossible = false;  // no token is allowed
   bool failed = false;      // out of memory
+  float mirostat_mu = 0.f;  // for the request's next token
   bool not_finite = false;  // the logits have a NaN, +infinity, or nothing but -infinity: there is no token
 };
 

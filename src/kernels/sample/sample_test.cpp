@@ -91,12 +91,15 @@ TEST(Sample, ZeroTemperatureAndTopOneAreGreedy) {
   SampleScratch scratch;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const std::vector<float> logits = random_logits(1000, seed);
-    EXPECT_EQ(cheetah::sample(logits, {}, {}, 0.99, scratch), argmax(logits));
-    EXPECT_EQ(cheetah::sample(logits, {}, {.temperature = 1.f, .top_k = 1}, 0.99, scratch), argmax(logits));
+    EXPECT_EQ(cheetah::sample(logits, {}, {.draw = 0.99}, scratch), argmax(logits));
     EXPECT_EQ(
-        cheetah::sample(logits, {}, {.temperature = 1.f, .top_p = 1e-9f}, 0.99, scratch), argmax(logits));
-    EXPECT_EQ(cheetah::sample(logits, {}, {.temperature = 1.f, .min_p = 1.f}, 0.99, scratch), argmax(logits));
-    EXPECT_EQ(cheetah::sample(logits, {}, {.temperature = 1.f, .min_p = 2.f}, 0.99, scratch), argmax(logits));
+        cheetah::sample(logits, {.temperature = 1.f, .top_k = 1}, {.draw = 0.99}, scratch), argmax(logits));
+    EXPECT_EQ(cheetah::sample(logits, {.temperature = 1.f, .top_p = 1e-9f}, {.draw = 0.99}, scratch),
+        argmax(logits));
+    EXPECT_EQ(
+        cheetah::sample(logits, {.temperature = 1.f, .min_p = 1.f}, {.draw = 0.99}, scratch), argmax(logits));
+    EXPECT_EQ(
+        cheetah::sample(logits, {.temperature = 1.f, .min_p = 2.f}, {.draw = 0.99}, scratch), argmax(logits));
   }
 }
 
@@ -119,13 +122,13 @@ TEST(Sample, DrawsOnlyWhatTheFiltersLeaveAndReachesAllOfIt) {
     const std::set<int32_t> ids = allowed(logits, cases[which]);
     std::set<int32_t> seen;
     for (int draw = 0; draw < 2000; ++draw)
-      seen.insert(cheetah::sample(logits, {}, cases[which], random.next_uniform(), scratch));
+      seen.insert(cheetah::sample(logits, cases[which], {.draw = random.next_uniform()}, scratch));
     EXPECT_TRUE(std::ranges::includes(ids, seen)) << "case " << which;
     if (ids.size() < 20) {
       EXPECT_EQ(seen.size(), ids.size()) << "case " << which;
     }
-    EXPECT_TRUE(ids.contains(cheetah::sample(logits, {}, cases[which], 0.0, scratch)));
-    EXPECT_TRUE(ids.contains(cheetah::sample(logits, {}, cases[which], 1.0 - 0x1p-53, scratch)));
+    EXPECT_TRUE(ids.contains(cheetah::sample(logits, cases[which], {.draw = 0.0}, scratch)));
+    EXPECT_TRUE(ids.contains(cheetah::sample(logits, cases[which], {.draw = 1.0 - 0x1p-53}, scratch)));
   }
 }
 
@@ -137,7 +140,7 @@ TEST(Sample, TopKEqualsASortOnEveryTarget) {
     for (const int64_t k : {2, 3, 64, 1000, 39999}) {
       const SamplingParams params{.temperature = 30.f, .top_k = k};
       const std::set<int32_t> ids = allowed(logits, params);
-      cheetah::sample(logits, {}, params, 0.5, scratch);
+      cheetah::sample(logits, params, {.draw = 0.5}, scratch);
       std::set<int32_t> kept;
       for (const auto& [logit, id] : scratch.candidates) kept.insert(id);
       EXPECT_EQ(kept, ids) << k;
@@ -154,7 +157,8 @@ TEST(Sample, FrequenciesFollowTheProbabilities) {
     Philox random(1);
     std::vector<int> counts(4);
     for (int i = 0; i < kDraws; ++i)
-      ++counts[static_cast<size_t>(cheetah::sample(logits, {}, params, random.next_uniform(), scratch))];
+      ++counts[static_cast<size_t>(
+          cheetah::sample(logits, params, {.draw = random.next_uniform()}, scratch))];
     for (size_t id = 0; id < 4; ++id) {
       const double p = static_cast<double>(id + 1) / 10, deviation = std::sqrt(p * (1 - p) * kDraws);
       EXPECT_NEAR(counts[id], p * kDraws, 4.5 * deviation) << id;
@@ -166,29 +170,10 @@ TEST(Sample, IsAFunctionOfItsArguments) {
   SampleScratch warm, cold;
   const std::vector<float> logits = random_logits(5000, 8);
   const SamplingParams params{.temperature = 0.9f, .top_p = 0.9f};
-  cheetah::sample(random_logits(9000, 4), {}, {.temperature = 2.f, .top_k = 50}, 0.3, warm);
+  cheetah::sample(random_logits(9000, 4), {.temperature = 2.f, .top_k = 50}, {.draw = 0.3}, warm);
   for (double uniform = 0; uniform < 1; uniform += 0.01)
-    EXPECT_EQ(cheetah::sample(logits, {}, params, uniform, warm),
-        cheetah::sample(logits, {}, params, uniform, cold));
-}
-
-TEST(Sample, PenaltiesLowerWhatWasSaid) {
-  SampleScratch scratch;
-  const std::vector<float> logits = {2.f, 1.5f, -1.f, -1.2f};
-  const auto greedy = [&](std::vector<int32_t> history, SamplingParams params) {
-    return cheetah::sample(logits, history, params, 0.0, scratch);
-  };
-  EXPECT_EQ(greedy({0}, {.repetition_penalty = 1.5f}), 1);          // 1.33 < 1.5
-  EXPECT_EQ(greedy({0, 0, 0}, {.repetition_penalty = 1.2f}), 0);    // applied once, not thrice
-  EXPECT_EQ(greedy({0, 0, 0}, {.frequency_penalty = 0.2f}), 1);     // 2 - 0.6
-  EXPECT_EQ(greedy({0, 0}, {.frequency_penalty = 0.2f}), 0);        // 2 - 0.4
-  EXPECT_EQ(greedy({0, 0, 0}, {.presence_penalty = 0.4f}), 0);      // once
-  EXPECT_EQ(greedy({0, 1, 2}, {.presence_penalty = 4.f}), 3);       // all but one
-  EXPECT_EQ(greedy({0, 99, -1}, {.repetition_penalty = 1.5f}), 1);  // strangers are ignored
-  EXPECT_EQ(cheetah::sample(std::vector<float>{-1.f, -1.4f}, std::vector<int32_t>{0},
-                {.repetition_penalty = 1.5f}, 0, scratch),
-      1);
-  EXPECT_EQ(logits[0], 2.f);
+    EXPECT_EQ(cheetah::sample(logits, params, {.draw = uniform}, warm),
+        cheetah::sample(logits, params, {.draw = uniform}, cold));
 }
 
 TEST(Sample, NeverDrawsTheForbidden) {
@@ -197,7 +182,7 @@ TEST(Sample, NeverDrawsTheForbidden) {
   for (const SamplingParams& params : {SamplingParams{.temperature = 1.f}, {.temperature = 1.f, .top_k = 4},
            {.temperature = 5.f, .top_p = 0.999f}, {.temperature = 1.f, .min_p = 0.01f}})
     for (double uniform = 0; uniform < 1; uniform += 0.05) {
-      const int32_t id = cheetah::sample(logits, {}, params, uniform, scratch);
+      const int32_t id = cheetah::sample(logits, params, {.draw = uniform}, scratch);
       EXPECT_TRUE(id == 2 || id == 4) << id;
     }
 }

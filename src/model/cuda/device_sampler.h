@@ -15,7 +15,7 @@ class DeviceSampler {
  public:
   DeviceSampler(const DevicePlace& place, int64_t vocab) : place_(place), vocab_(vocab) {}
 
-  static bool can_choose(const SampleRow& row) { return !row.keeps_typical(); }
+  static bool can_choose(const SampleRow& row) { return !row.needs_host(); }
 
   // The rules, and of which rows of the batch the step's logits will be. Everything is copied when it
   // returns; waits for nothing that runs now. Comes before the step, so that nothing stands between its
