@@ -91,10 +91,8 @@ void Emitter::emit(ExprId id, int32_t from, int32_t to) {
       return emit_members(tree_.member_list(expression.index), from, to);
     case Kind::kGraph:
       return emit_graph(tree_.graph(expression.index), from, to);
-    case Kind::kTextThrough:
-      return emit_text(tree_.trigger(expression.index), true, from, to);
-    case Kind::kTextWithout:
-      return emit_text(tree_.trigger(expression.index), false, from, to);
+    case Kind::kText:
+      return emit_text(tree_.free_text(expression.index), from, to);
   }
 }
 
@@ -237,39 +235,81 @@ void Emitter::emit_graph(const CharacterGraph& graph, int32_t from, int32_t to) 
   }
 }
 
-// State q: the last q bytes read are the longest beginning of the trigger that ends here (Knuth, Morris,
-// Pratt).
-void Emitter::emit_text(const std::string& trigger, bool through, int32_t from, int32_t to) {
-  const size_t length = trigger.size();
-  std::vector<std::array<size_t, 128>> next(length);
-  size_t fallback = 0;
-  for (size_t q = 0; q < length; ++q) {
-    const auto own = static_cast<uint8_t>(trigger[q]);
-    for (size_t b = 0; b < 128; ++b) next[q][b] = q == 0 ? 0 : next[fallback][b];
-    next[q][own] = q + 1;
-    if (q > 0) fallback = next[fallback][own];
+namespace {
+
+// Where a text stands among the triggers: the longest beginning of one that ends here (Aho, Corasick).
+struct TriggerNode {
+  std::array<int32_t, 128> next;
+  int32_t shorter = 0;  // the longest proper end of it that begins a trigger too
+  int32_t ends = -1;    // the trigger that ends here
+};
+
+std::vector<TriggerNode> trigger_nodes(const std::vector<std::string>& triggers) {
+  constexpr int32_t kNone = -1;
+  std::vector<TriggerNode> nodes(1);
+  nodes[0].next.fill(kNone);
+  for (size_t k = 0; k < triggers.size(); ++k) {
+    int32_t at = 0;
+    for (const char c : triggers[k]) {
+      const auto byte = static_cast<uint8_t>(c);
+      if (nodes[static_cast<size_t>(at)].next[byte] == kNone) {
+        nodes[static_cast<size_t>(at)].next[byte] = static_cast<int32_t>(nodes.size());
+        nodes.emplace_back();
+        nodes.back().next.fill(kNone);
+      }
+      at = nodes[static_cast<size_t>(at)].next[byte];
+    }
+    if (nodes[static_cast<size_t>(at)].ends < 0)
+      nodes[static_cast<size_t>(at)].ends = static_cast<int32_t>(k);
   }
-  std::vector<int32_t> state(length);
-  for (int32_t& s : state) s = add_state();
+  std::vector<int32_t> order = {0};  // shorter ones first
+  for (size_t i = 0; i < order.size(); ++i) {
+    TriggerNode& node = nodes[static_cast<size_t>(order[i])];
+    const bool is_root = order[i] == 0;
+    for (size_t byte = 0; byte < 128; ++byte) {
+      const int32_t otherwise = is_root ? 0 : nodes[static_cast<size_t>(node.shorter)].next[byte];
+      if (node.next[byte] == kNone) {
+        node.next[byte] = otherwise;
+        continue;
+      }
+      TriggerNode& child = nodes[static_cast<size_t>(node.next[byte])];
+      child.shorter = otherwise;
+      if (child.ends < 0) child.ends = nodes[static_cast<size_t>(otherwise)].ends;
+      order.push_back(node.next[byte]);
+    }
+  }
+  return nodes;
+}
+
+}  // namespace
+
+void Emitter::emit_text(const FreeText& wanted, int32_t from, int32_t to) {
+  const std::vector<TriggerNode> nodes = trigger_nodes(wanted.triggers);
+  std::vector<int32_t> state(nodes.size(), -1);
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (nodes[i].ends < 0) state[i] = add_state();
   add_jump(from, state[0]);
   const int32_t longer = multibyte_rule(longer_characters(), -1);
-  // Text without the trigger's first character cannot hold the trigger.
+  // Text without the triggers' first characters cannot hold one.
   TextClass text;
   text.add_longer();
   for (uint8_t c = 1; c < 0x80; ++c)
-    if (c != static_cast<uint8_t>(trigger[0])) text.add(c);
+    if (nodes[0].next[c] == 0) text.add(c);
   parts_.runs[static_cast<size_t>(state[0])] = {kMaxRun, static_cast<int32_t>(parts_.text_classes.size())};
   parts_.text_classes.push_back(text);
-  for (size_t q = 0; q < length; ++q) {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].ends >= 0) continue;
     for (size_t low = 0, high; low < 128; low = high) {
-      for (high = low + 1; high < 128 && next[q][high] == next[q][low];) ++high;
-      const size_t target = next[q][low];
-      if (target == length && !through) continue;
-      add_byte(state[q], static_cast<uint8_t>(low), static_cast<uint8_t>(high - 1),
-          target == length ? to : state[target]);
+      for (high = low + 1; high < 128 && nodes[i].next[high] == nodes[i].next[low];) ++high;
+      const auto target = static_cast<size_t>(nodes[i].next[low]);
+      const int32_t ends = nodes[target].ends;
+      const bool wanted_end = ends >= 0 && wanted.ends_with && static_cast<size_t>(ends) == *wanted.ends_with;
+      if (ends >= 0 && !wanted_end) continue;
+      add_byte(state[i], static_cast<uint8_t>(low), static_cast<uint8_t>(high - 1),
+          wanted_end ? to : state[target]);
     }
-    add_call(state[q], longer, state[0]);
-    if (!through) add_jump(state[q], to);
+    add_call(state[i], longer, state[0]);
+    if (!wanted.ends_with) add_jump(state[i], to);
   }
 }
 

@@ -20,9 +20,7 @@ int64_t Emitter::copy_cost(ExprId id) const {
   const Expression& expression = tree_[id];
   int64_t cost = 1;
   if (expression.kind == Kind::kMembers || expression.kind == Kind::kRepeat) return kLargestCopiedBody + 1;
-  if (expression.kind == Kind::kGraph || expression.kind == Kind::kTextThrough ||
-      expression.kind == Kind::kTextWithout)
-    return kLargestCopiedBody + 1;
+  if (expression.kind == Kind::kGraph || expression.kind == Kind::kText) return kLargestCopiedBody + 1;
   if (expression.kind == Kind::kLiterals) {
     cost = 0;
     for (const std::string& text : tree_.literal_set(expression.index)) {
@@ -133,8 +131,9 @@ bool Emitter::may_be_empty(ExprId id, int depth) const {
   switch (expression.kind) {
     case Kind::kNever:
     case Kind::kCharacters:
-    case Kind::kTextThrough:
       return false;
+    case Kind::kText:
+      return !tree_.free_text(expression.index).ends_with;
     case Kind::kLiterals:
       return std::ranges::any_of(
           tree_.literal_set(expression.index), [](const std::string& text) { return text.empty(); });
@@ -152,7 +151,6 @@ bool Emitter::may_be_empty(ExprId id, int depth) const {
       return tree_.graph(expression.index).nodes.front().final;
     case Kind::kEmpty:
     case Kind::kMembers:
-    case Kind::kTextWithout:
       break;
   }
   return true;

@@ -34,7 +34,7 @@ class Emitter {
   void emit_repeat(const Expression& expression, int32_t from, int32_t to);
   void emit_members(const MemberList& list, int32_t from, int32_t to);
   void emit_graph(const CharacterGraph& graph, int32_t from, int32_t to);
-  void emit_text(const std::string& trigger, bool through, int32_t from, int32_t to);
+  void emit_text(const FreeText& wanted, int32_t from, int32_t to);
 
   // emit_repeat.cpp
   void emit_counted(ExprId body, int64_t min, int64_t max, int32_t from, int32_t to);

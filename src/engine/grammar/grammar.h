@@ -31,9 +31,10 @@ struct ToolCallFormat {
   // Not empty: free text may come before, between and after calls, and a call begins where this text first
   // comes up. ASCII, and every prefix begins with it. Empty: calls and nothing else.
   std::string trigger;
-  std::string separator;  // between two calls, without free text
-  int64_t min_calls = 1;  // 0: no call is fine too
-  int64_t max_calls = 1;  // kUnbounded: as many as the model likes
+  std::vector<std::string> more_triggers = {};  // beside it: a prefix then begins with one of all
+  std::string separator;                        // between two calls, without free text
+  int64_t min_calls = 1;                        // 0: no call is fine too
+  int64_t max_calls = 1;                        // kUnbounded: as many as the model likes
 };
 
 // What a program was compiled from, as text: enough to compile it again for the same vocabulary, perhaps in

@@ -63,6 +63,7 @@ GrammarCache::Program GrammarCache::tool_calls(const ToolCallFormat& wanted) {
   // Lengths in front of the texts: no two formats share a key.
   std::string key = format("tools\n{} {} {}:{} {}:{}", wanted.min_calls, wanted.max_calls,
       wanted.trigger.size(), wanted.trigger, wanted.separator.size(), wanted.separator);
+  for (const std::string& trigger : wanted.more_triggers) key += format(" t{}:{}", trigger.size(), trigger);
   for (const ToolForm& form : wanted.forms)
     for (const std::string* part : {&form.prefix, &form.json_schema, &form.suffix})
       key += format(" {}:{}", part->size(), *part);

@@ -16,9 +16,9 @@ GrammarSource source_of(const ToolCallFormat& format) {
   Json forms = Json::array();
   for (const ToolForm& form : format.forms)
     forms.push_back({{"prefix", form.prefix}, {"json_schema", form.json_schema}, {"suffix", form.suffix}});
-  return {"tool_calls",
-      dump_json({{"forms", std::move(forms)}, {"trigger", format.trigger}, {"separator", format.separator},
-          {"min_calls", format.min_calls}, {"max_calls", format.max_calls}})};
+  return {"tool_calls", dump_json({{"forms", std::move(forms)}, {"trigger", format.trigger},
+                            {"more_triggers", format.more_triggers}, {"separator", format.separator},
+                            {"min_calls", format.min_calls}, {"max_calls", format.max_calls}})};
 }
 
 ToolCallFormat tool_calls_of(const GrammarSource& source) {
@@ -26,9 +26,13 @@ ToolCallFormat tool_calls_of(const GrammarSource& source) {
   const JsonFields fields(json, "tool calls");
   ToolCallFormat format{.forms = {},
       .trigger = fields.string("trigger"),
+      .more_triggers = {},
       .separator = fields.string("separator"),
       .min_calls = fields.integer("min_calls", 0, kMaxCalls),
       .max_calls = fields.integer("max_calls", kUnbounded, kMaxCalls)};
+  if (const Json* more = fields.find("more_triggers"); more && more->is_array())
+    for (const Json& trigger : *more)
+      format.more_triggers.push_back(trigger.is_string() ? trigger.get<std::string>() : "");
   const Json* forms = fields.find("forms");
   if (!forms || !forms->is_array()) throw Error("tool calls: forms: expected an array");
   for (const Json& form : *forms) {

@@ -214,6 +214,31 @@ TEST(GrammarToolCalls, FreeTextRunsUntilTheTriggerAndThenTheFormHolds) {
   EXPECT_FALSE(is_prefix(state, "\xFF"));
 }
 
+// Aho-Corasick by its definition: the first place where a trigger ends, whatever began before it.
+TEST(GrammarToolCalls, TheFirstOfSeveralTriggersDecides) {
+  const Vocabulary vocabulary = byte_vocabulary();
+  ToolCallFormat format;
+  format.trigger = "<fun";
+  format.more_triggers = {"[call", "<f>"};
+  format.forms = {{"<function=a>", R"({"const":1})", "</function>"},
+      {"<function=b>", R"({"const":2})", "</function>"}, {"[call:", R"({"const":3})", "]"},
+      {"<f>", R"({"const":4})", ";"}};
+  format.min_calls = 0;
+  format.max_calls = kUnbounded;
+  const GrammarState state(GrammarProgram::from_tool_calls(format, vocabulary));
+  EXPECT_TRUE(matches(state, ""));
+  EXPECT_TRUE(matches(state, "<f [cal <fu <<f [ca text"));
+  EXPECT_TRUE(matches(state, "a <function=b>2</function> b [call:3] c <<f>4; <fu"));
+  EXPECT_TRUE(matches(state, "<f<function=a>1</function>"));
+  EXPECT_TRUE(matches(state, "[cal[call:3]"));
+  EXPECT_FALSE(is_prefix(state, "<function=c"));
+  EXPECT_FALSE(is_prefix(state, "x [call!"));
+  EXPECT_FALSE(is_prefix(state, "<function=a>2"));
+  EXPECT_FALSE(matches(state, "<function=a>1"));
+  format.forms.push_back({"{", "", "}"});
+  EXPECT_THROW(GrammarProgram::from_tool_calls(format, vocabulary), Error) << "it begins with none";
+}
+
 TEST(GrammarToolCalls, RequiredAndParallelCalls) {
   const Vocabulary vocabulary = byte_vocabulary();
   ToolCallFormat format = weather_tools();

@@ -70,16 +70,14 @@ ExprId GrammarTree::graph(CharacterGraph graph) {
   return add({.kind = Expression::Kind::kGraph, .index = append(graphs_, std::move(graph))});
 }
 
-ExprId GrammarTree::text(Expression::Kind kind, std::string trigger) {
-  return add({.kind = kind, .index = append(triggers_, std::move(trigger))});
+ExprId GrammarTree::text_through(std::vector<std::string> triggers, size_t which) {
+  return add({.kind = Expression::Kind::kText,
+      .index = append(texts_, FreeText{.triggers = std::move(triggers), .ends_with = which})});
 }
 
-ExprId GrammarTree::text_through(std::string trigger) {
-  return text(Expression::Kind::kTextThrough, std::move(trigger));
-}
-
-ExprId GrammarTree::text_without(std::string trigger) {
-  return text(Expression::Kind::kTextWithout, std::move(trigger));
+ExprId GrammarTree::text_without(std::vector<std::string> triggers) {
+  return add({.kind = Expression::Kind::kText,
+      .index = append(texts_, FreeText{.triggers = std::move(triggers), .ends_with = std::nullopt})});
 }
 
 RuleId GrammarTree::declare_rule(std::string name) {

@@ -44,6 +44,11 @@ struct CharacterGraph {
   std::vector<Node> nodes;
 };
 
+struct FreeText {
+  std::vector<std::string> triggers;
+  std::optional<size_t> ends_with;  // the trigger that ends it; nullopt: none may come
+};
+
 struct Expression {
   enum class Kind : uint8_t {
     kEmpty,
@@ -52,12 +57,11 @@ struct Expression {
     kLiterals,    // one string of literal_sets[index]
     kSequence,
     kChoice,
-    kRepeat,       // children[0], min to max times
-    kRule,         // rules[index]
-    kMembers,      // member_lists[index]
-    kGraph,        // graphs[index]
-    kTextThrough,  // any text through the first triggers[index]
-    kTextWithout,  // any text without triggers[index]
+    kRepeat,   // children[0], min to max times
+    kRule,     // rules[index]
+    kMembers,  // member_lists[index]
+    kGraph,    // graphs[index]
+    kText,     // of texts[index]
   };
   Kind kind = Kind::kEmpty;
   int32_t index = 0;
@@ -82,8 +86,9 @@ class GrammarTree {
   ExprId optional(ExprId body) { return choice({body, empty()}); }
   ExprId members(MemberList list);
   ExprId graph(CharacterGraph graph);
-  ExprId text_through(std::string trigger);
-  ExprId text_without(std::string trigger);
+  // Any text through the first of the triggers, where that is the one of this index; ASCII, none empty.
+  ExprId text_through(std::vector<std::string> triggers, size_t which);
+  ExprId text_without(std::vector<std::string> triggers);  // any text with none of them
 
   RuleId declare_rule(std::string name);
   void define_rule(RuleId rule, ExprId body) { rules_[static_cast<size_t>(rule)].body = body; }
@@ -103,12 +108,11 @@ class GrammarTree {
   }
   const MemberList& member_list(int32_t index) const { return member_lists_[static_cast<size_t>(index)]; }
   const CharacterGraph& graph(int32_t index) const { return graphs_[static_cast<size_t>(index)]; }
-  const std::string& trigger(int32_t index) const { return triggers_[static_cast<size_t>(index)]; }
+  const FreeText& free_text(int32_t index) const { return texts_[static_cast<size_t>(index)]; }
   CompileBudget& budget() { return budget_; }
 
  private:
   ExprId add(Expression expression);
-  ExprId text(Expression::Kind kind, std::string trigger);
 
   CompileBudget& budget_;
   std::vector<Expression> expressions_;
@@ -116,7 +120,7 @@ class GrammarTree {
   std::vector<std::vector<std::string>> literal_sets_;
   std::vector<MemberList> member_lists_;
   std::vector<CharacterGraph> graphs_;
-  std::vector<std::string> triggers_;
+  std::vector<FreeText> texts_;
   std::vector<Rule> rules_;
   RuleId root_{};
 };

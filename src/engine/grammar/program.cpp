@@ -2,6 +2,7 @@
 // The ways to make a program.
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <span>
 
 #include "base/error.h"
@@ -74,37 +75,71 @@ Program compile_expression(const char* name, Compilation of, const Build& build)
   });
 }
 
+std::vector<std::string> all_triggers(const ToolCallFormat& format_spec) {
+  std::vector<std::string> triggers = format_spec.more_triggers;
+  if (!format_spec.trigger.empty()) triggers.insert(triggers.begin(), format_spec.trigger);
+  return triggers;
+}
+
+std::optional<size_t> trigger_of(const ToolForm& form, const std::vector<std::string>& triggers) {
+  for (size_t k = 0; k < triggers.size(); ++k)
+    if (form.prefix.starts_with(triggers[k])) return k;
+  return std::nullopt;
+}
+
 void check_format(const ToolCallFormat& format_spec) {
   if (format_spec.forms.empty()) throw Error("tool calls: expected at least one form");
   if (format_spec.min_calls < 0 || (format_spec.max_calls != kUnbounded && format_spec.max_calls < 1) ||
       (format_spec.max_calls != kUnbounded && format_spec.min_calls > format_spec.max_calls))
     throw Error("tool calls: expected 0 ≤ min_calls ≤ max_calls and at least one call allowed");
-  if (std::any_of(format_spec.trigger.begin(), format_spec.trigger.end(),
-          [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
-    throw Error("tool calls: expected a trigger in ASCII");
+  const std::vector<std::string> triggers = all_triggers(format_spec);
+  for (const std::string& trigger : triggers)
+    if (trigger.empty() ||
+        std::ranges::any_of(trigger, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
+      throw Error("tool calls: expected triggers in ASCII, none of them empty");
   for (const ToolForm& form : format_spec.forms)
-    if (form.prefix.rfind(format_spec.trigger, 0) != 0)
+    if (!triggers.empty() && !trigger_of(form, triggers))
       throw Error(format(
-          "tool calls: expected every prefix to begin with the trigger {}", printable(format_spec.trigger)));
+          "tool calls: expected every prefix to begin with a trigger, such as {}", printable(triggers[0])));
+}
+
+ExprId form_after(const ToolForm& form, size_t passed, GrammarTree& tree) {
+  JsonText json(tree);
+  const ExprId arguments =
+      form.json_schema.empty() ? json.any_object() : compile_json_schema(form.json_schema, tree);
+  return tree.sequence({tree.literal(form.prefix.substr(passed)), arguments, tree.literal(form.suffix)});
+}
+
+ExprId rule_of(const char* name, ExprId body, GrammarTree& tree) {
+  const RuleId rule = tree.declare_rule(name);
+  tree.define_rule(rule, body);
+  return tree.rule(rule);
+}
+
+// Text through the first trigger, and then one of the forms that begin with it.
+ExprId triggered_call(
+    const ToolCallFormat& format_spec, const std::vector<std::string>& triggers, GrammarTree& tree) {
+  std::vector<ExprId> ways;
+  for (size_t k = 0; k < triggers.size(); ++k) {
+    std::vector<ExprId> forms;
+    for (const ToolForm& form : format_spec.forms)
+      if (trigger_of(form, triggers) == k) forms.push_back(form_after(form, triggers[k].size(), tree));
+    if (forms.empty()) continue;
+    const ExprId call = rule_of("a tool call", tree.choice(std::move(forms)), tree);
+    ways.push_back(tree.sequence({tree.text_through(triggers, k), call}));
+  }
+  return tree.choice(std::move(ways));
 }
 
 ExprId tool_calls(const ToolCallFormat& format_spec, GrammarTree& tree) {
-  JsonText json(tree);
-  std::vector<ExprId> ways;
-  for (const ToolForm& form : format_spec.forms) {
-    const ExprId arguments =
-        form.json_schema.empty() ? json.any_object() : compile_json_schema(form.json_schema, tree);
-    ways.push_back(tree.sequence({tree.literal(form.prefix.substr(format_spec.trigger.size())), arguments,
-        tree.literal(form.suffix)}));
-  }
-  const RuleId call_rule = tree.declare_rule("a tool call");
-  tree.define_rule(call_rule, tree.choice(std::move(ways)));
-  const ExprId call = tree.rule(call_rule);
+  const std::vector<std::string> triggers = all_triggers(format_spec);
   const int64_t min = format_spec.min_calls, max = format_spec.max_calls;
-  if (!format_spec.trigger.empty()) {
-    const ExprId triggered = tree.sequence({tree.text_through(format_spec.trigger), call});
-    return tree.sequence({tree.repeat(triggered, min, max), tree.text_without(format_spec.trigger)});
-  }
+  if (!triggers.empty())
+    return tree.sequence(
+        {tree.repeat(triggered_call(format_spec, triggers, tree), min, max), tree.text_without(triggers)});
+  std::vector<ExprId> ways;
+  for (const ToolForm& form : format_spec.forms) ways.push_back(form_after(form, 0, tree));
+  const ExprId call = rule_of("a tool call", tree.choice(std::move(ways)), tree);
   const ExprId further = tree.sequence({tree.literal(format_spec.separator), call});
   const ExprId calls = tree.sequence(
       {call, tree.repeat(further, std::max<int64_t>(0, min - 1), max == kUnbounded ? kUnbounded : max - 1)});
