@@ -32,6 +32,7 @@ Examples:
   cheetah bench engine -m random:llama-8b --device cuda --dtype fp8
   cheetah bench engine --scenario streams --batch 1,4,16
   cheetah bench engine -m random:llama-134m --scenario long-prompt --batch 8
+  cheetah bench engine --scenario speculation --batch 1,4,16 --repeat 5
 
 --model also takes random:llama-134m, random:llama-1b and random:llama-8b: seeded random weights of those sizes.
 )";
@@ -47,6 +48,7 @@ struct BenchOptions {
   int64_t long_prompt_tokens = 4096;
   int64_t generations = 1000;
   double step_target_ms = 50;
+  int64_t draft_max = ScenarioOptions().draft_max;
 };
 
 std::vector<int64_t> parse_batches(const std::string& text) {
@@ -83,6 +85,7 @@ int run_scenario_bench(const BenchOptions& options, bool default_prompt) {
       .long_prompt_tokens = options.long_prompt_tokens,
       .generations = options.generations,
       .repeats = options.plan.repeats,
+      .draft_max = options.draft_max,
       .step_target_ms = options.step_target_ms,
       .json = options.json});
 }
@@ -173,7 +176,7 @@ void add_engine(CLI::App& bench, Action& action) {
       ->add_option("--scenario", options->scenario,
           "measure the whole engine under a load: streams at once (streams), a long prompt amid streams "
           "(long-prompt), prompts that begin alike with the prefix cache on and off (prefix-heavy), JSON "
-          "schemas (constrained)")
+          "schemas (constrained), drafts on and off (speculation)")
       ->check(CLI::IsMember(scenario_names()));
   accept_counts(command
                     ->add_option("--long-prompt", options->long_prompt_tokens,
@@ -186,6 +189,11 @@ void add_engine(CLI::App& bench, Action& action) {
   command->add_option("--step-target", options->step_target_ms, "milliseconds a step with prompts may take")
       ->check(CLI::Range(1.0, 10000.0))
       ->capture_default_str();
+  accept_counts(command
+                    ->add_option("--draft-max", options->draft_max,
+                        "tokens drafted per sequence and step in the scenario speculation")
+                    ->capture_default_str(),
+      1, 32);
   command->footer(kExamples);
   command->callback([=, &action] {
     const bool default_prompt = prompt->empty();

@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "engine/constrained_scenario.h"
 #include "engine/scenario.h"
+#include "engine/speculation_scenario.h"
 
 namespace cheetah {
 namespace {
@@ -160,8 +161,74 @@ Report measure_constrained(Engine& engine, const ScenarioOptions& options) {
           {"mask_share", result.mask_share()}}};
 }
 
+struct DraftCell {
+  std::vector<double> plain, drafting;  // tokens per second of the runs
+  uint64_t steps_plain = 0, steps_drafting = 0;
+  DraftStats drafts;
+  bool same = true;
+};
+
+// Without and with drafts in turn, so that both see the machine's moods.
+DraftCell measure_drafts(Engine& plain, Engine& drafting, SpeculationPlan plan, int64_t repeats) {
+  DraftCell cell;
+  for (int64_t i = 0; i < repeats; ++i) {
+    plan.seed = static_cast<uint64_t>(i + 1);
+    const SpeculationResult slow = run_speculation(plain, plan);
+    const SpeculationResult fast = run_speculation(drafting, plan, slow.tokens);
+    cell.plain.push_back(slow.decode_tokens_per_s);
+    cell.drafting.push_back(fast.decode_tokens_per_s);
+    cell.steps_plain += slow.steps;
+    cell.steps_drafting += fast.steps;
+    cell.drafts.drafts += fast.drafts.drafts;
+    cell.drafts.tokens += fast.drafts.tokens;
+    cell.drafts.accepted += fast.drafts.accepted;
+    cell.same = cell.same && slow.tokens == fast.tokens;
+  }
+  return cell;
+}
+
+Report measure_speculation(const std::shared_ptr<const Model>& model, const ScenarioOptions& options) {
+  EngineConfig config = config_of(options);
+  config.prefix_cache = false;
+  Engine plain(model, config);
+  config.max_draft = options.draft_max;
+  Engine drafting(model, config);
+  plain.warm_up();
+  drafting.warm_up();
+  Table table(
+      {"text", "streams", "tokens/s", "with drafts", "speed-up", "accepted", "tokens", "steps saved"});
+  Json rows = Json::array();
+  bool same = true;
+  for (const DraftText text : {DraftText::kStories, DraftText::kCopying, DraftText::kNoise})
+    for (const int64_t streams : options.streams) {
+      const DraftCell cell = measure_drafts(plain, drafting,
+          {.text = text, .streams = streams, .new_tokens = options.new_tokens}, options.repeats);
+      const double before = median(cell.plain), after = median(cell.drafting);
+      const double accepted = cell.drafts.tokens > 0 ? static_cast<double>(cell.drafts.accepted) /
+                                                           static_cast<double>(cell.drafts.tokens)
+                                                     : 0;
+      const double saved =
+          1 - static_cast<double>(cell.steps_drafting) / static_cast<double>(cell.steps_plain);
+      same = same && cell.same;
+      table.add({name_of(text), std::to_string(streams), format("{:.1f}", before), format("{:.1f}", after),
+          format("{:.2f}", after / before), format("{:.0f} %", 100 * accepted),
+          cell.same ? "same" : "DIFFERENT", format("{:.0f} %", 100 * saved)});
+      rows.push_back(
+          {{"text", name_of(text)}, {"streams", streams}, {"tokens_per_second", summary(cell.plain)},
+              {"tokens_per_second_with_drafts", summary(cell.drafting)}, {"speedup", after / before},
+              {"draft_tokens", cell.drafts.tokens}, {"accepted_tokens", cell.drafts.accepted},
+              {"steps", cell.steps_plain}, {"steps_with_drafts", cell.steps_drafting},
+              {"same_tokens", cell.same}});
+    }
+  return {
+      format("{}\n{}\n", table.render(),
+          same ? "every stream has the same tokens with and without drafts" : "WRONG: drafts changed tokens"),
+      {{"cells", rows}, {"draft_max", options.draft_max}, {"same_tokens", same}}};
+}
+
 Report measure(const std::shared_ptr<const Model>& model, const ScenarioOptions& options) {
   if (options.name == "prefix-heavy") return measure_prefix(model, options);
+  if (options.name == "speculation") return measure_speculation(model, options);
   Engine engine(model, config_of(options));
   engine.warm_up();
   if (options.name == "constrained") return measure_constrained(engine, options);
@@ -171,7 +238,7 @@ Report measure(const std::shared_ptr<const Model>& model, const ScenarioOptions&
 }  // namespace
 
 std::vector<std::string> scenario_names() {
-  return {"streams", "long-prompt", "prefix-heavy", "constrained"};
+  return {"streams", "long-prompt", "prefix-heavy", "constrained", "speculation"};
 }
 
 int run_scenario(const ScenarioOptions& options) {

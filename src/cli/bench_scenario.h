@@ -17,6 +17,7 @@ struct ScenarioOptions {
   int64_t long_prompt_tokens = 4096;
   int64_t generations = 1000;
   int64_t repeats = 3;
+  int64_t draft_max = 8;
   double step_target_ms = 50;
   std::string json;
 };

@@ -25,7 +25,7 @@ constexpr Topic kTopics[] = {
         "ignore-eos"},
     {"Memory and batching",
         "ctx-size kv-memory page-tokens max-sequences max-batch-tokens step-target-ms max-queue no-prefix-cache "
-        "preemption policy ageing"},
+        "speculate draft-max preemption policy ageing"},
     {"Server", "url endpoint api-key tls-insecure timeout"},
     {"Load", "rate concurrency sweep requests duration arrival burst-shape warmup"},
     {"Goals", "slo-ttft slo-tpot slo-itl"},

@@ -70,6 +70,10 @@ void add_engine_settings(Settings& s, ServeOptions& o) {
       "step-target-ms", o.config.step_target_ms, 0.1, 1e5, "how long a step with prompts in it may take");
   s.add_count("max-queue", o.config.max_queue, 1, kMost, "requests that may wait; more are refused with 503");
   s.add_switch("no-prefix-cache", o.no_prefix_cache, "compute every prompt anew");
+  s.add_choice("speculate", o.speculate, {"auto", "off"},
+      "verify several drafted tokens in one step where that is faster (auto: on the CPU); the tokens are the same");
+  s.add_count("draft-max", o.draft_max, 1, 32, "tokens drafted per sequence and step",
+      "--draft,--draft-n,--num-speculative-tokens");
   s.add_choice("preemption", o.preemption, {"recompute", "swap"}, "what to do with a preempted sequence");
   s.add_choice("policy", o.policy, {"continuous", "dynamic", "static"}, "how batches form");
   s.add_number("ageing", o.config.ageing_s, 1e-3, 1e6, "seconds of waiting worth one level of priority");
@@ -195,6 +199,7 @@ EngineConfig engine_config(const ServeOptions& options) {
   if (config.device == DeviceKind::kCuda && config.step_timeout_s == 0)
     config.step_timeout_s = kDeviceStepTimeout_s;
   config.prefix_cache = !options.no_prefix_cache;
+  if (options.speculate == "auto" && config.device == DeviceKind::kCpu) config.max_draft = options.draft_max;
   config.preemption = options.preemption == "swap" ? Preemption::kSwap : Preemption::kRecompute;
   config.policy = options.policy == "static"    ? BatchPolicy::kStatic
                   : options.policy == "dynamic" ? BatchPolicy::kDynamic

@@ -20,6 +20,8 @@ struct ServeOptions {
   std::vector<std::string> also_serve;    // models of other workers of the cluster
   EngineConfig config;
   std::string preemption = "recompute", policy = "continuous";
+  std::string speculate = "auto";
+  int64_t draft_max = 8;
   bool no_prefix_cache = false;
   bool strict_fields = false;
   std::string generation_config = "auto";

@@ -94,11 +94,15 @@ void BatchRunner::launch() {
 void BatchRunner::set_off(Flight& flight, const StepWork& work, int64_t& sample, EngineTime now) {
   RequestState& request = *work.sequence->request;
   const int64_t first = sample;
-  if (work.samples()) sample += work.forks ? request.request.best_of : 1;
+  sample += work.num_samples();
   guarded(*work.sequence, now, [&] {
     work.sequence->submitted = work.end;
     if (!work.samples()) return;
     if (work.forks) fork(request, now);
+    if (work.drafted > 0) {
+      ++work.sequence->awaited;
+      return;
+    }
     for (int64_t i = first; i < sample; ++i) {
       Sequence& owner = work.forks ? *request.choices[static_cast<size_t>(i - first)] : *work.sequence;
       flight.owners[static_cast<size_t>(i)] = &owner;
@@ -132,12 +136,18 @@ void BatchRunner::land() {
   }();
   num_failed_ = 0;
   const EngineTime now = with_.time.now();
+  const uint64_t accepted = with_.record.stats().drafts.accepted;
   commit(flight, result, now);
   const EngineTime end = with_.time.now();
   const double step_s = seconds(std::max(flight.begun, last_landing_), end);
   last_landing_ = end;
   with_.planner.observe(flight.shape, step_s);
-  with_.record.observe_step(flight.shape, std::ssize(flight.works), step_s);
+  with_.record.observe_step(flight.shape,
+      {.sequences = std::ssize(flight.works),
+          .drafted = flight.num_drafted,
+          .accepted = static_cast<int64_t>(with_.record.stats().drafts.accepted - accepted)},
+      step_s);
+  if (flight.only_decodes()) with_.speculator.observe_step(flight.shape.tokens, step_s);
   with_.flights.close(flight);
   with_.finisher.sweep();
 }
@@ -155,11 +165,35 @@ void BatchRunner::commit(const Flight& flight, const StepResult& result, EngineT
         --owner->awaited;
         with_.finisher.take_token(*owner, result.sampled[i], now);
       });
+  size_t first = 0;
+  for (const StepWork& work : flight.works) {
+    const auto sampled = result.sampled.subspan(first, static_cast<size_t>(work.num_samples()));
+    first += sampled.size();
+    if (work.drafted > 0) guarded(*work.sequence, now, [&] { take_verified(work, sampled, now); });
+  }
+}
+
+// The model's choices, as long as each but the last is what was drafted: the next one was made behind it.
+void BatchRunner::take_verified(const StepWork& work, std::span<SampledToken> sampled, EngineTime now) {
+  Sequence& sequence = *work.sequence;
+  --sequence.awaited;
+  size_t accepted = 0;
+  bool goes_on = true;
+  for (size_t i = 0; i < sampled.size() && goes_on; ++i) {
+    const bool was_drafted =
+        i + 1 < sampled.size() && sampled[i].is_token() && sampled[i].token.id == sequence.draft.tokens[i];
+    accepted += was_drafted;
+    with_.finisher.take_token(sequence, sampled[i], now);
+    goes_on = was_drafted && sequence.status == SequenceStatus::kRunning;
+    if (goes_on) sequence.set_computed(sequence.computed + 1);
+  }
+  with_.speculator.observe(sequence, work.drafted, static_cast<int64_t>(accepted));
 }
 
 void BatchRunner::commit_work(const StepWork& work, const StepResult& result, EngineTime now) {
   Sequence& sequence = *work.sequence;
-  sequence.computed = work.end;
+  sequence.computed = work.end - work.drafted;
+  if (work.drafted > 0) sequence.submitted = sequence.computed;
   if (work.forks)
     for (const auto& choice : sequence.request->choices)
       if (choice->status == SequenceStatus::kRunning) {

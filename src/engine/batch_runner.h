@@ -2,6 +2,7 @@
 #pragma once
 // Submits batches to the runner and takes what they bring.
 #include "engine/finisher.h"
+#include "engine/speculator.h"
 #include "engine/step_failure.h"
 #include "engine/step_planner.h"
 #include "observe/log.h"
@@ -19,6 +20,7 @@ class BatchRunner {
     RequestTable& requests;
     StepPlanner& planner;
     Finisher& finisher;
+    Speculator& speculator;
     EngineRecord& record;
     const TimeSource& time;
     LogSink& log;
@@ -46,6 +48,7 @@ class BatchRunner {
   void set_off(Flight& flight, const StepWork& work, int64_t& sample, EngineTime now);
   void fork(RequestState& request, EngineTime now);
   void commit(const Flight& flight, const StepResult& result, EngineTime now);
+  void take_verified(const StepWork& work, std::span<SampledToken> sampled, EngineTime now);
   void commit_work(const StepWork& work, const StepResult& result, EngineTime now);
   void report(const std::exception& error, StepFailure failure);
   template <class Action>

@@ -103,6 +103,7 @@ class EngineCore {
   Flights flights_;
   Outbox outbox_;
   Finisher finisher_;
+  Speculator speculator_;
   StepPlanner planner_;
   BatchRunner steps_;
   bool refuses_ = false;

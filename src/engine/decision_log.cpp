@@ -67,6 +67,11 @@ std::string what_of(const Decision& d) {
       return format("is paused at {} tokens: its client reads too slowly", d.tokens);
     case DecisionKind::kResumed:
       return "goes on: its client has caught up";
+    case DecisionKind::kDrafts:
+      return format("drafts {} tokens a step at {} tokens: {:.2f} times the rate is expected", d.drafted,
+          d.tokens, d.gain);
+    case DecisionKind::kDraftsNoMore:
+      return format("drafts no more at {} tokens: none would pay", d.tokens);
     case DecisionKind::kFinished:
       break;
   }

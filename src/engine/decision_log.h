@@ -19,6 +19,8 @@ enum class DecisionKind {
   kTurned,
   kPaused,
   kResumed,
+  kDrafts,
+  kDraftsNoMore,
   kFinished
 };
 
@@ -28,8 +30,10 @@ struct Decision {
   double time_s = 0;  // since the engine started
   RequestId request{};
   int choice = 0;
-  int64_t tokens = 0;  // of the sequence
-  int64_t cached = 0;  // admitted: of those, found in the prefix cache
+  int64_t tokens = 0;   // of the sequence
+  int64_t cached = 0;   // admitted: of those, found in the prefix cache
+  int64_t drafted = 0;  // drafts: tokens verified ahead, and the tokens per second that promises over none
+  double gain = 0;
   int64_t free_pages = 0;
   HoldReason held{};
   PreemptReason preempt{};

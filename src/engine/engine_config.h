@@ -24,6 +24,7 @@ struct EngineConfig {
   double step_target_ms = 50;  // prefill chunks are sized so that a step takes about this long
   int64_t max_queue = 1024;    // waiting requests beyond this are refused
   bool prefix_cache = true;
+  int64_t max_draft = 0;  // tokens verified ahead per sequence and step, where that pays; 0: none
   Preemption preemption = Preemption::kRecompute;
   BatchPolicy policy = BatchPolicy::kContinuous;
   double ageing_s = 5;        // waiting this long is worth one priority level

@@ -92,20 +92,23 @@ void EngineRecord::observe_finished(const RequestState& request, FinishReason re
   if (per_choice > 1) stats_.tpot_s.observe(decode / (per_choice - 1));
 }
 
-void EngineRecord::observe_step(const StepShape& shape, int64_t num_sequences, double step_s) {
+void EngineRecord::observe_step(const StepShape& shape, const StepCounts& counts, double step_s) {
   ++stats_.steps;
   stats_.step_seconds += step_s;
   stats_.last_step_ms = step_s * 1000;
   stats_.last_batch_tokens = shape.tokens;
-  stats_.last_batch_sequences = num_sequences;
+  stats_.last_batch_sequences = counts.sequences;
   const auto tokens = static_cast<double>(shape.tokens);
   stats_.step_tokens.observe(tokens);
-  if (shape.tokens == num_sequences)
-    average_in(stats_.decode_step_us, step_s * 1e6, kNewestWeight);
-  else if (shape.tokens >= 2 * num_sequences)  // most of it is prompts
+  const auto sequences = static_cast<double>(counts.sequences);
+  if (shape.tokens == counts.sequences + counts.drafted)  // accepted drafts are steps that are saved
+    average_in(stats_.decode_step_us,
+        step_s * 1e6 * sequences / (sequences + static_cast<double>(counts.accepted)), kNewestWeight);
+  else if (shape.tokens >= 2 * counts.sequences)  // most of it is prompts
     average_in(stats_.prefill_us_per_token, step_s * 1e6 / tokens,
         kNewestWeight * std::min(1.0, tokens / kWholeChunk));
-  const double rate = tokens / std::max(step_s, 1e-6);
+  const double rate =
+      (tokens - static_cast<double>(counts.drafted - counts.accepted)) / std::max(step_s, 1e-6);
   const double weight = stats_.steps == 1 ? 1 : 1 - std::exp(-step_s / kRateMemory_s);
   stats_.drain_tokens_per_s += weight * (rate - stats_.drain_tokens_per_s);
 }

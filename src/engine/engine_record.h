@@ -21,7 +21,11 @@ class EngineRecord {
   void observe_scheduled(RequestState& request, EngineTime now);
   void observe_token(Sequence& sequence, EngineTime now);
   void observe_finished(const RequestState& request, FinishReason reason);
-  void observe_step(const StepShape& shape, int64_t num_sequences, double step_s);
+  struct StepCounts {
+    int64_t sequences = 0;
+    int64_t drafted = 0, accepted = 0;  // of the tokens
+  };
+  void observe_step(const StepShape& shape, const StepCounts& counts, double step_s);
 
   EngineTime start() const { return start_; }
   EngineStats& stats() { return stats_; }

@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "model/step.h"
 #include "observe/histogram.h"
 
 namespace cheetah {
+
+// Tokens that were drafted and verified.
+struct DraftStats {
+  static constexpr size_t kPositions = 16;
+  uint64_t drafts = 0, tokens = 0, accepted = 0;
+  std::array<uint64_t, kPositions>
+      accepted_at{};  // by the place in the draft; the last holds all further ones
+
+  void add(int64_t drafted, int64_t num_accepted) {
+    ++drafts;
+    tokens += static_cast<uint64_t>(drafted);
+    accepted += static_cast<uint64_t>(num_accepted);
+    for (int64_t i = 0; i < num_accepted; ++i)
+      ++accepted_at[std::min(static_cast<size_t>(i), kPositions - 1)];
+  }
+};
 
 // A copy of the engine's counters as they stood between two steps.
 struct EngineStats {
@@ -30,6 +48,7 @@ struct EngineStats {
   double prefill_us_per_token = 0;  // of steps that compute prompts
   double decode_step_us = 0;        // of steps that only decode
   int64_t last_batch_tokens = 0, last_batch_sequences = 0;
+  DraftStats drafts;
   GraphUse graphs;  // of the device's recorded decode steps
   Histogram ttft_s, itl_s, tpot_s, e2e_s, queue_s, prefill_s, decode_s, step_tokens, prompt_lengths,
       output_lengths;

@@ -158,6 +158,8 @@ void Finisher::close_event(Sequence& sequence, FinishReason reason, EngineTime n
   event.prompt_tokens = request.num_prompt();
   event.cached_tokens = request.cached_tokens;
   event.completion_tokens = sequence.num_generated;
+  event.accepted_drafts = sequence.draft.num_accepted;
+  event.rejected_drafts = sequence.draft.num_rejected;
   event.embedding = request.embedding;
   event.prompt_logprobs = request.prompt_logprobs;
 }

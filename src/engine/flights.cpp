@@ -33,6 +33,11 @@ Flight& Flights::submit(StepBatch& batch, EngineTime now) {
   flight.ticket = ticket;
   flight.begun = now;
   flight.shape = batch.shape();
+  flight.num_drafted = flight.num_decoding = 0;
+  for (const StepWork& work : batch.works()) {
+    flight.num_drafted += work.drafted;
+    flight.num_decoding += work.count == 1 + work.drafted;
+  }
   std::swap(flight.works, batch.works());
   flight.owners.assign(batch.num_samples(), nullptr);
   return flight;

@@ -17,6 +17,9 @@ struct Flight {
   std::vector<Sequence*> owners;  // of the tokens it chooses
   StepShape shape;
   EngineTime begun;
+  int64_t num_drafted = 0;   // of its tokens
+  int64_t num_decoding = 0;  // of its works, those of one token and what was drafted behind it
+  bool only_decodes() const { return num_decoding == std::ssize(works); }
   // Of sequences and requests that ended meanwhile: the step may still write to them.
   std::vector<PageIndex> pages;
   std::vector<std::unique_ptr<RequestState>> requests;

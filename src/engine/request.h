@@ -51,6 +51,10 @@ struct GenerationRequest {
   std::optional<int>
       top_prompt_logprobs;  // alternatives beside each token of the prompt; unset: as top_logprobs
 
+  // What the answer may read like, from its beginning or in parts: drafts come from it as from the prompt. It changes
+  // no token.
+  std::vector<int32_t> prediction;
+
   std::vector<std::string> stop;
   std::vector<int32_t> stop_ids;  // beside the model's end-of-text ids
   bool ignore_eos = false;
@@ -112,6 +116,7 @@ struct GenerationEvent {
   int64_t prompt_tokens = 0;  // these on the events with `finish`
   int64_t cached_tokens = 0;
   int64_t completion_tokens = 0;
+  int64_t accepted_drafts = 0, rejected_drafts = 0;  // tokens verified ahead
   RequestTimes times;
   std::vector<float> embedding;
   std::vector<GeneratedToken> prompt_logprobs;

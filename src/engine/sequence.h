@@ -11,6 +11,7 @@
 #include "engine/kv/page_list.h"
 #include "engine/request.h"
 #include "engine/scheduler/scheduler.h"
+#include "engine/speculate/draft.h"
 #include "engine/stop_matcher.h"
 #include "kernels/sample/mirostat.h"
 #include "model/tokenizer/tokenizer.h"
@@ -53,6 +54,7 @@ struct Sequence {
   std::optional<GrammarState> grammar;
   std::vector<uint64_t> mask;
   TokenRules rules;
+  Draft draft;
   std::optional<StreamDecoder> decoder;  // none: the model has no tokenizer
   StopMatcher stop;
   double logprob_sum = 0;

@@ -8,13 +8,14 @@
 namespace cheetah {
 namespace {
 
-SampleRow sample_of(const Sequence& sequence) {
+// The choice that follows `text` and one more token; `ahead` of the tokens before it are drafted.
+SampleRow sample_of(const Sequence& sequence, std::span<const int32_t> text, int64_t ahead) {
   const RequestState& state = *sequence.request;
   const GenerationRequest& request = state.request;
   SampleRow row;
   row.sampling = request.sampling;
-  row.history = std::span(sequence.tokens).first(static_cast<size_t>(sequence.length() - 1));
-  row.num_generated = sequence.num_generated + sequence.awaited;
+  row.history = text;
+  row.num_generated = sequence.num_generated + sequence.awaited + ahead;
   row.typical_p = request.typical_p;
   row.mirostat_mu = sequence.rules.mirostat_mu;
   row.dry_breakers = state.dry_breakers.get();
@@ -27,6 +28,27 @@ SampleRow sample_of(const Sequence& sequence) {
   row.top_logprobs = request.top_logprobs;
   if (state.holds_events()) row.top_logprobs = request.top_logprobs.value_or(0);  // choices are compared
   return row;
+}
+
+// A token takes two numbers of the stream, so the place in it is a function of the token's index.
+void draw(SampleRow& row, const GenerationRequest& request, int choice, int64_t index) {
+  const auto stream = static_cast<uint64_t>(choice);
+  const uint64_t place = 2 * static_cast<uint64_t>(index);
+  row.uniform = Philox(request.seed, stream, place).next_uniform();
+  row.xtc_uniform = Philox(request.seed, xtc_stream(stream), place).next_uniform();
+}
+
+// What may come next, and what after each of the drafted tokens, which the grammar accepts. Returns the seconds spent.
+double fill_masks(GrammarState state, Draft& draft, std::span<const int32_t> drafted, int64_t vocab,
+    const TimeSource& time) {
+  const EngineTime begin = time.now();
+  const size_t words = (static_cast<size_t>(vocab) + 63) / 64;
+  draft.masks.resize((drafted.size() + 1) * words);
+  for (size_t ahead = 0; ahead <= drafted.size(); ++ahead) {
+    state.fill_mask(std::span(draft.masks).subspan(ahead * words, words));
+    if (ahead < drafted.size()) state.accept(drafted[ahead]);
+  }
+  return seconds(begin, time.now());
 }
 
 }  // namespace
@@ -51,7 +73,8 @@ void StepBatch::add(Sequence& sequence, int64_t count) {
   StepWork work{.sequence = &sequence,
       .count = count,
       .end = end,
-      .completes = end == sequence.length(),
+      .completes = end >= sequence.length(),
+      .drafted = std::max<int64_t>(0, end - sequence.length()),
       .prompt_begin = std::ssize(host_logits_),
       .hidden_begin = std::ssize(hidden_rows_)};
   work.forks = work.completes && !request.forked();
@@ -61,13 +84,16 @@ void StepBatch::add(Sequence& sequence, int64_t count) {
       logit_rows_.push_back(row + p - from);
     }
   work.logit_row = std::ssize(logit_rows_);
-  if (work.samples()) logit_rows_.push_back(row + count - 1);
+  if (work.samples())
+    for (int64_t i = count - 1 - work.drafted; i < count; ++i) logit_rows_.push_back(row + i);
   if (request.request.pooling == Pooling::kMean)
     for (int64_t i = 0; i < count; ++i) hidden_rows_.push_back(row + i);
   if (request.request.pooling == Pooling::kLast && work.completes) hidden_rows_.push_back(row + count - 1);
   work.prompt_count = std::ssize(host_logits_) - work.prompt_begin;
   work.hidden_count = std::ssize(hidden_rows_) - work.hidden_begin;
-  add_tokens(sequence, end);
+  add_tokens(sequence, end - work.drafted);
+  const auto draft = sequence.draft.tokens.begin();
+  tokens_.insert(tokens_.end(), draft, draft + work.drafted);
   sequences_.push_back({.pages = sequence.lists.front().pages,
       .context_tokens = end,
       .query_begin = row,
@@ -89,7 +115,9 @@ void StepBatch::add_tokens(const Sequence& sequence, int64_t end) {
 double StepBatch::complete(const KvLayout& layout, const ModelTraits& traits, const TimeSource& time) {
   double mask_s = 0;
   for (const StepWork& work : works_)
-    if (work.samples()) mask_s += add_samples(work, traits.vocab, time);
+    if (work.samples())
+      mask_s +=
+          work.drafted > 0 ? add_verified(work, traits.vocab, time) : add_samples(work, traits.vocab, time);
   for (size_t group = 1; group < layout.windows.size(); ++group)
     for (size_t i = 0; i < works_.size(); ++i) {
       further_groups_.push_back(sequences_[i]);
@@ -102,7 +130,8 @@ double StepBatch::complete(const KvLayout& layout, const ModelTraits& traits, co
 double StepBatch::add_samples(const StepWork& work, int64_t vocab, const TimeSource& time) {
   Sequence& sequence = *work.sequence;
   const GenerationRequest& request = sequence.request->request;
-  SampleRow row = sample_of(sequence);
+  const auto known = std::span(sequence.tokens).first(static_cast<size_t>(sequence.length() - 1));
+  SampleRow row = sample_of(sequence, known, 0);
   row.logits = work.logit_row;
   double mask_s = 0;
   if (sequence.grammar) {
@@ -112,13 +141,31 @@ double StepBatch::add_samples(const StepWork& work, int64_t vocab, const TimeSou
     mask_s = seconds(begin, time.now());
     row.mask = sequence.mask;
   }
-  const auto index = static_cast<uint64_t>(sequence.num_generated + sequence.awaited);
+  const int64_t index = sequence.num_generated + sequence.awaited;
   const int first = sequence.choice, count = work.forks ? request.best_of : 1;
   for (int choice = first; choice < first + count; ++choice) {
-    // A token takes two numbers of the stream, so the place in it is a function of the token's index.
-    const auto stream = static_cast<uint64_t>(choice);
-    row.uniform = Philox(request.seed, stream, 2 * index).next_uniform();
-    row.xtc_uniform = Philox(request.seed, xtc_stream(stream), 2 * index).next_uniform();
+    draw(row, request, choice, index);
+    samples_.push_back(row);
+  }
+  return mask_s;
+}
+
+// A choice after the last token and after each drafted one, each as it would be made if the draft were right so far.
+double StepBatch::add_verified(const StepWork& work, int64_t vocab, const TimeSource& time) {
+  Sequence& sequence = *work.sequence;
+  Draft& draft = sequence.draft;
+  const auto drafted = std::span(draft.tokens).first(static_cast<size_t>(work.drafted));
+  draft.text.assign(sequence.tokens.begin(), sequence.tokens.end());
+  draft.text.insert(draft.text.end(), drafted.begin(), drafted.end());
+  const double mask_s = sequence.grammar ? fill_masks(*sequence.grammar, draft, drafted, vocab, time) : 0;
+  const size_t words = draft.masks.size() / (drafted.size() + 1);
+  for (size_t ahead = 0; ahead <= drafted.size(); ++ahead) {
+    const auto place = static_cast<int64_t>(ahead);
+    const auto text = std::span(draft.text).first(sequence.tokens.size() - 1 + ahead);
+    SampleRow row = sample_of(sequence, text, place);
+    row.logits = work.logit_row + place;
+    if (sequence.grammar) row.mask = std::span(draft.masks).subspan(ahead * words, words);
+    draw(row, sequence.request->request, sequence.choice, sequence.num_generated + place);
     samples_.push_back(row);
   }
   return mask_s;

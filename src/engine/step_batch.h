@@ -16,17 +16,21 @@ namespace cheetah {
 // One sequence's part of a batch.
 struct StepWork {
   Sequence* sequence = nullptr;
-  int64_t count = 0;         // tokens
-  int64_t end = 0;           // of the sequence's tokens, computed when it is done
-  bool completes = false;    // all there are
-  bool forks = false;        // … of a prompt with several choices
-  int64_t logit_row = 0;     // where it completes: which of the logit rows is sampled
+  int64_t count = 0;       // tokens
+  int64_t end = 0;         // of the sequence's tokens, computed when it is done
+  bool completes = false;  // all there are
+  bool forks = false;      // … of a prompt with several choices
+  int64_t drafted = 0;     // of the tokens, those at the end that it verifies
+  int64_t logit_row = 0;   // where it completes: which of the logit rows is sampled, the first of drafted + 1
   int64_t prompt_begin = 0;  // of the logits read on the host: the prompt's, where wanted
   int64_t prompt_count = 0;
   int64_t hidden_begin = 0;
   int64_t hidden_count = 0;
 
   bool samples() const { return completes && !sequence->request->embeds(); }
+  int64_t num_samples() const {
+    return !samples() ? 0 : forks ? sequence->request->request.best_of : 1 + drafted;
+  }
 };
 
 // Storage is reused from step to step. One thread. forward() and extras() point into it and into its sequences.
@@ -49,6 +53,7 @@ class StepBatch {
  private:
   void add_tokens(const Sequence& sequence, int64_t end);
   double add_samples(const StepWork& work, int64_t vocab, const TimeSource& time);
+  double add_verified(const StepWork& work, int64_t vocab, const TimeSource& time);
 
   std::vector<StepWork> works_;
   std::vector<int32_t> tokens_;

@@ -34,6 +34,7 @@ StepPlanner::StepPlanner(const Setting& setting)
     : with_(setting), scheduling_(scheduling_of(setting.config, setting.pages.layout())) {}
 
 void StepPlanner::plan(EngineTime now) {
+  if (with_.speculator.enabled()) draft(now);
   build_views(now);
   plan_step({.running = running_views_,
                 .waiting = waiting_views_,
@@ -65,9 +66,10 @@ bool StepPlanner::can_run_ahead(const Sequence& sequence) const {
          !request.prompt_logprobs && !state.embeds() && !rope_changes(with_.traits, length, length + 1);
 }
 
+// Drafts follow known tokens.
 bool StepPlanner::looks_ahead() const {
-  return std::ranges::all_of(
-      with_.requests.running(), [this](const Sequence* s) { return can_run_ahead(*s); });
+  return !with_.speculator.enabled() && std::ranges::all_of(with_.requests.running(),
+                                            [this](const Sequence* s) { return can_run_ahead(*s); });
 }
 
 // Preempting a sequence needs its tokens.
@@ -75,6 +77,20 @@ bool StepPlanner::plan_runs_ahead() const {
   return plan_.preemptions.empty() && std::ranges::all_of(plan_.admissions, [this](const auto& chunk) {
     return can_run_ahead(waiting(chunk.index));
   });
+}
+
+void StepPlanner::draft(EngineTime now) {
+  decoding_.clear();
+  bool busy = std::ranges::any_of(
+      with_.requests.waiting(), [](const Sequence* sequence) { return !sequence->request->paused; });
+  for (Sequence* sequence : with_.requests.running()) {
+    sequence->draft.tokens.clear();
+    if (sequence->request->paused) continue;
+    const bool decodes = sequence->num_generated > 0 && sequence->pending() == 1 && sequence->awaited == 0;
+    busy |= !decodes;
+    if (decodes) decoding_.push_back(sequence);
+  }
+  with_.speculator.draft(decoding_, busy, now);
 }
 
 // Whatever comes back, there is no further step for it.
@@ -131,6 +147,7 @@ RunningSequence StepPlanner::view_running(const Sequence& sequence, bool tight) 
       .computed = sequence.submitted,
       .pending = sequence.pending(),
       .decoding = sequence.num_generated + sequence.awaited > 0 && sequence.pending() == 1,
+      .drafted = std::ssize(sequence.draft.tokens),
       .full_pages = sequence.lists.front().size(),
       .window_pages = sequence.lists.back().size(),
       .freed_pages = freed,

@@ -10,6 +10,7 @@
 #include "engine/request_table.h"
 #include "engine/scheduler/scheduler.h"
 #include "engine/sequence_pages.h"
+#include "engine/speculator.h"
 
 namespace cheetah {
 
@@ -22,6 +23,7 @@ class StepPlanner {
     const RequestTable& requests;
     const SequencePages& pages;
     const Exports& exports;
+    Speculator& speculator;
   };
   explicit StepPlanner(const Setting& setting);
 
@@ -47,6 +49,7 @@ class StepPlanner {
   void observe(const StepShape& shape, double step_s) { learner_.observe(shape, step_s); }
 
  private:
+  void draft(EngineTime now);
   bool can_run_ahead(const Sequence& sequence) const;
   bool ends_in_flight(const Sequence& sequence) const;
   bool waits_for_first_choice(const Sequence& sequence) const;
@@ -65,6 +68,7 @@ class StepPlanner {
   std::vector<RunningSequence> running_views_;
   std::vector<WaitingSequence> waiting_views_;
   std::vector<Sequence*> was_running_, was_waiting_;  // as the plan numbers them
+  std::vector<Sequence*> decoding_;
   StepPlan plan_;
 };
 

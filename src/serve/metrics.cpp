@@ -43,6 +43,18 @@ void add_engine_counters(PrometheusText& out, const EngineStats& s, const Labels
   }
 }
 
+void add_drafts(PrometheusText& out, const DraftStats& drafts, const Labels& model) {
+  out.counter("vllm:spec_decode_num_drafts_total", "Drafts verified", count(drafts.drafts), model);
+  out.counter(
+      "vllm:spec_decode_num_draft_tokens_total", "Tokens of those drafts", count(drafts.tokens), model);
+  out.counter("vllm:spec_decode_num_accepted_tokens_total", "Drafted tokens that were the model's own",
+      count(drafts.accepted), model);
+  out.family("vllm:spec_decode_num_accepted_tokens_per_pos_total", "counter",
+      "Drafted tokens that were the model's own, by their place in the draft");
+  for (size_t i = 0; i < drafts.accepted_at.size(); ++i)
+    out.sample(count(drafts.accepted_at[i]), {model[0], {"position", std::to_string(i)}});
+}
+
 void add_engine_histograms(PrometheusText& out, const EngineStats& s, const Labels& model) {
   out.histogram("vllm:time_to_first_token_seconds", "From arrival to the first token", s.ttft_s, model);
   out.histogram("vllm:inter_token_latency_seconds", "Between two tokens of a sequence", s.itl_s, model);
@@ -145,6 +157,7 @@ std::string metrics_text(const ServerNumbers& n, const ServerCounters& counters)
   add_engine_counters(out, n.engine, model);
   add_engine_histograms(out, n.engine, model);
   add_cheetah_engine(out, n, model);
+  add_drafts(out, n.engine.drafts, model);
   add_graphs(out, n.engine.graphs, model);
   add_http(out, counters);
   out.gauge("cheetah_ready", "1 when the server accepts requests", n.ready ? 1 : 0);
@@ -171,6 +184,7 @@ Json stats_json(const ServerNumbers& n, const ServerCounters& c) {
       {"finished_error", s.finished_error}, {"drain_tokens_per_s", s.drain_tokens_per_s},
       {"last_step_ms", s.last_step_ms}, {"last_batch_tokens", s.last_batch_tokens},
       {"last_batch_sequences", s.last_batch_sequences},
+      {"drafts", {{"drafts", s.drafts.drafts}, {"tokens", s.drafts.tokens}, {"accepted", s.drafts.accepted}}},
       {"graphs", {{"captures", s.graphs.recorded}, {"hits", s.graphs.launched - s.graphs.recorded},
                      {"rows", s.graphs.rows}, {"padded_rows", s.graphs.padded_rows}}},
       {"connections", c.connections.load()}, {"in_flight", int64_t{c.in_flight}},

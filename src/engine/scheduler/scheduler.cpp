@@ -85,10 +85,17 @@ class Planner {
   void plan_decode(int64_t index) {
     const RunningSequence& sequence = running(index);
     if (gone(index) || sequence.paused || !sequence.decoding || sequence.whole || tokens_left_ == 0) return;
-    const int64_t pages = pages_for(sequence, 1);
+    const int64_t tokens = 1 + fitting_draft(sequence);
+    const int64_t pages = pages_for(sequence, tokens);
     if (!make_room(pages, sequence.rank)) return;
     free_pages_ -= pages;
-    take(plan_.decodes, index, 1, sequence.computed);
+    take(plan_.decodes, index, tokens, sequence.computed);
+  }
+
+  // Drafts take what is left over: nothing is preempted for them.
+  int64_t fitting_draft(const RunningSequence& sequence) const {
+    const int64_t drafted = std::min(sequence.drafted, tokens_left_ - 1);
+    return free_pages_ - pages_for(sequence, 1 + drafted) >= reserve() ? drafted : 0;
   }
 
   // False: no prompt further back gets its turn in this step.

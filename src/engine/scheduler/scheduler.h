@@ -36,6 +36,7 @@ struct RunningSequence {
   int64_t computed = 0;       // tokens in the cache
   int64_t pending = 1;        // tokens to compute before the next one can be sampled
   bool decoding = false;      // pending is the one sampled last
+  int64_t drafted = 0;        // tokens after it to verify, where there is room
   int64_t full_pages = 0;     // it has in each group of layers without a window
   int64_t window_pages = 0;   // it has, or had, in each group with one
   int64_t freed_pages = 0;    // that preempting it gives back

@@ -64,6 +64,8 @@ struct SampledToken {
   bool failed = false;      // out of memory
   float mirostat_mu = 0.f;  // for the request's next token
   bool not_finite = false;  // the logits have a NaN, +infinity, or nothing but -infinity: there is no token
+
+  bool is_token() const { return !impossible && !failed && !not_finite; }
 };
 
 }  // namespace cheetah

@@ -72,6 +72,8 @@ AnswerStyle make_style(const ApiServices& services, const CallFacts& facts, cons
 void UsageCount::add(size_t index, const GenerationEvent& event, bool reasoning) {
   completion_ += std::ssize(event.tokens);
   if (reasoning) reasoning_ += std::ssize(event.tokens);
+  accepted_ += event.accepted_drafts;  // on the last event of a choice
+  rejected_ += event.rejected_drafts;
   if (event.finish) cached_[index] = event.cached_tokens;
 }
 
@@ -82,9 +84,9 @@ int64_t UsageCount::cached_tokens() const {
 std::string UsageCount::json() const {
   return format(R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},)"
                 R"("prompt_tokens_details":{{"cached_tokens":{}}},)"
-                R"("completion_tokens_details":{{"reasoning_tokens":{},"accepted_prediction_tokens":0,)"
-                R"("rejected_prediction_tokens":0}}}})",
-      prompt_, completion_, prompt_ + completion_, cached_tokens(), reasoning_);
+                R"("completion_tokens_details":{{"reasoning_tokens":{},"accepted_prediction_tokens":{},)"
+                R"("rejected_prediction_tokens":{}}}}})",
+      prompt_, completion_, prompt_ + completion_, cached_tokens(), reasoning_, accepted_, rejected_);
 }
 
 std::string timings_json(const GenerationEvent& last) {

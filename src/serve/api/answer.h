@@ -41,7 +41,7 @@ class UsageCount {
   std::string json() const;  // the "usage" object of chat and completions
 
  private:
-  int64_t prompt_ = 0, completion_ = 0, reasoning_ = 0;
+  int64_t prompt_ = 0, completion_ = 0, reasoning_ = 0, accepted_ = 0, rejected_ = 0;
   std::vector<int64_t> cached_;  // by request
 };
 

@@ -59,6 +59,19 @@ void check_metadata(Fields& fields) {
     refuse("invalid_value", "metadata", format("metadata has more than {} bytes", kMaxBytes));
 }
 
+// What the client expects to read: drafts come from it. OpenAI's form, text alone.
+void read_prediction(Fields& fields, const ApiServices& services, GenerationRequest& request) {
+  const OrderedJson* prediction = fields.object("prediction");
+  if (!prediction) return;
+  const std::string form = R"(prediction must be {"type": "content", "content": TEXT})";
+  if (!prediction->contains("content")) refuse("missing_parameter", "prediction.content", form);
+  if (prediction->contains("type") && (*prediction)["type"] != "content")
+    refuse("invalid_value", "prediction.type", form);
+  const std::string text = content_text((*prediction)["content"], "prediction.content");
+  check_text_length(services, text, "prediction.content");
+  request.prediction = tokenizer_of(services).encode(text, {.add_special = false, .parse_special = false});
+}
+
 ChatPlan read_plan(Fields& fields, const ApiServices& services, const CallFacts& facts) {
   ChatPlan plan;
   check_model(fields, services);
@@ -73,6 +86,7 @@ ChatPlan read_plan(Fields& fields, const ApiServices& services, const CallFacts&
   if (plan.style.stream.stream && plan.request.best_of > plan.request.n)
     refuse("conflicting_parameters", "best_of", "best_of cannot be used with \"stream\": true");
   plan.max_tokens = read_max_tokens(fields);
+  read_prediction(fields, services, plan.request);
   plan.truncate_to = fields.integer("truncate_prompt_tokens", 1, services.max_context);
   plan.request.grammar = read_constraint(fields, services);
   plan.tools = read_tools(fields);
@@ -84,7 +98,7 @@ ChatPlan read_plan(Fields& fields, const ApiServices& services, const CallFacts&
   fields.no_effect("modalities", {R"(["text"])"});
   fields.no_effect("service_tier", {R"("auto")", R"("default")"});
   fields.no_effect("verbosity", {R"("medium")"});
-  for (const std::string_view name : {"audio", "prediction", "web_search_options"}) fields.no_effect(name);
+  for (const std::string_view name : {"audio", "web_search_options"}) fields.no_effect(name);
   fields.no_effect("cache_prompt", {"true"});
   fields.ignore({"request_id", "session_id", "safety_identifier", "prompt_cache_key"});
   return plan;

@@ -232,12 +232,27 @@ TEST(ChatCompletionTest, IgnoresUnknownFieldsWithAWarningUnlessStrict) {
 }
 
 TEST(ChatCompletionTest, NamesTheFieldsThatHaveNoEffect) {
-  const ApiCall call = accepted(parse_chat_completion,
-      chat(R"("store":true,"service_tier":"flex","prediction":{"type":"content","content":"x"})"));
-  EXPECT_EQ(call.warnings, (std::vector<std::string>{"store has no effect here",
-                               "service_tier has no effect here", "prediction has no effect here"}));
+  const ApiCall call = accepted(parse_chat_completion, chat(R"("store":true,"service_tier":"flex")"));
+  EXPECT_EQ(call.warnings,
+      (std::vector<std::string>{"store has no effect here", "service_tier has no effect here"}));
   EXPECT_TRUE(
       accepted(parse_chat_completion, chat(R"("store":false,"service_tier":"auto")")).warnings.empty());
+}
+
+TEST(ChatCompletionTest, DraftsFromAPredictedAnswer) {
+  const ApiCall call = accepted(
+      parse_chat_completion, chat(R"("prediction":{"type":"content","content":"Once upon a time"})"));
+  EXPECT_TRUE(call.warnings.empty());
+  EXPECT_EQ(small_model()->tokenizer()->decode(call.requests[0].prediction, false), "Once upon a time");
+  const ApiCall parts = accepted(parse_chat_completion,
+      chat(
+          R"("prediction":{"type":"content","content":[{"type":"text","text":"Once"},{"type":"text","text":" upon"}]})"));
+  EXPECT_FALSE(parts.requests[0].prediction.empty());
+  EXPECT_EQ(
+      refused(parse_chat_completion, chat(R"("prediction":{"type":"content"})")).param, "prediction.content");
+  EXPECT_EQ(refused(parse_chat_completion, chat(R"("prediction":{"type":"x","content":"y"})")).param,
+      "prediction.type");
+  EXPECT_EQ(refused(parse_chat_completion, chat(R"("prediction":"x")")).param, "prediction");
 }
 
 TEST(ChatCompletionTest, ContinuesTheAssistantsLastMessage) {
