@@ -102,23 +102,29 @@ void Finisher::resume(RequestState& request, EngineTime now) {
     if (choice->status == SequenceStatus::kDone) continue;
     const ResumedChoice& before = request.request.resume[static_cast<size_t>(choice->choice)];
     if (!before.tokens.empty()) choice->rules.mirostat_mu = before.mirostat_mu;
-    replay(*choice, before.tokens, now);
+    replay(*choice, before, now);
     if (choice->status != SequenceStatus::kDone) with_.requests.enqueue(*choice);
   }
 }
 
-// Sends nothing but the end, where the tokens lead to it.
-void Finisher::replay(Sequence& sequence, std::span<const int32_t> tokens, EngineTime now) {
-  for (const int32_t id : tokens) {
+// Of what the receiver has, nothing is sent but the end, where the tokens lead to it.
+void Finisher::replay(Sequence& sequence, const ResumedChoice& before, EngineTime now) {
+  const int64_t told = before.told.value_or(std::ssize(before.tokens));
+  for (const int32_t id : before.tokens) {
     if (sequence.status == SequenceStatus::kDone) return;
     if (is_end(sequence, id) || (sequence.grammar && !sequence.grammar->accept(id)))
       return finish(sequence, FinishReason::kError, now,
           {ErrorKind::kBadRequest, "the resumed tokens are none that this request could have generated"});
+    const bool again = sequence.num_generated >= told;
     sequence.tokens.push_back(id);
     if (sequence.rules.reasoning) sequence.rules.reasoning->push(id);
     sequence.num_resumed = ++sequence.num_generated;
-    if (sequence.decoder) sequence.stop.push(sequence.decoder->push(id));
-    end_after_token(sequence, now);
+    const std::string text = sequence.decoder ? sequence.stop.push(sequence.decoder->push(id)) : "";
+    if (again) {
+      sequence.event.text += text;
+      sequence.event.tokens.emplace_back().id = id;
+    }
+    if (!end_after_token(sequence, now) && again) with_.outbox.send(sequence);
   }
 }
 

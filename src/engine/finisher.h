@@ -53,7 +53,7 @@ class Finisher {
   void append_token(Sequence& sequence, GeneratedToken&& token, EngineTime now);
   bool end_after_token(Sequence& sequence, EngineTime now);
   static bool is_end(const Sequence& sequence, int32_t id);
-  void replay(Sequence& sequence, std::span<const int32_t> tokens, EngineTime now);
+  void replay(Sequence& sequence, const ResumedChoice& before, EngineTime now);
   void fail_not_finite(Sequence& sequence, EngineTime now);
   static void close_event(Sequence& sequence, FinishReason reason, EngineTime now);
   void send_best(RequestState& request);

@@ -28,6 +28,9 @@ struct ResumedChoice {
   std::vector<int32_t> tokens;
   bool finished = false;    // the client has its end too: nothing more of it is sent
   float mirostat_mu = 0.f;  // where the request uses Mirostat: what the next token begins with
+  // How many of the tokens the client has: the events of the others come again, without logprobs. Unset: it has
+  // all of them.
+  std::optional<int64_t> told = {};
 
   bool operator==(const ResumedChoice&) const = default;
 };
@@ -72,7 +75,7 @@ struct GenerationRequest {
   std::string cache_salt;              // prefixes are shared only under the same salt
 
   // Not empty: one for each of n choices (best_of must not be more). The request goes on after these tokens
-  // as the engine that generated them would have, and what comes out is only what comes after them.
+  // as the engine that generated them would have, and what comes out is only what its receiver lacks.
   std::vector<ResumedChoice> resume;
   std::any tag{};  // the submitter's own: the engine does not read it
 };

@@ -223,6 +223,43 @@ TEST(Resume, SendsTheEndOfAChoiceThatHasItsTokens) {
   EXPECT_EQ(rest.choices.at(0).completion_tokens, 9);
 }
 
+// For one who has to read it all: the first `told` of the resumed tokens are silent, the others come as they did.
+TEST(Resume, WhatIsNotToldYetIsSaidAgainEventByEvent) {
+  CoreDriver first(config_with(60, 64)), second(config_with(40, 16));
+  for (uint64_t number = 1; number <= 60; ++number) {
+    SCOPED_TRACE(number);
+    Philox random(number, 9);
+    GenerationRequest request = request_number(number);
+    request.prompt_logprobs = false;
+    const Events undisturbed = run(first, request);
+    GenerationRequest resumed = request;
+    std::map<int, size_t> skipped;
+    for (const auto& [choice, events] : undisturbed) {
+      ResumedChoice before;
+      const size_t known = random.next_u32() % events.size();
+      for (size_t i = 0; i < known; ++i)
+        for (const GeneratedToken& token : events[i].tokens) before.tokens.push_back(token.id);
+      skipped[choice] = std::min<size_t>(random.next_u32() % (events.size() + 1), known);
+      before.told = static_cast<int64_t>(skipped[choice]);
+      resumed.resume.push_back(before);
+    }
+    const Events again = run(second, resumed);
+    for (const auto& [choice, events] : undisturbed) {
+      const auto& got = again.at(choice);
+      ASSERT_EQ(got.size() + skipped[choice], events.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        const GenerationEvent& expected = events[i + skipped[choice]];
+        EXPECT_EQ(got[i].text, expected.text);
+        EXPECT_EQ(got[i].finish, expected.finish);
+        ASSERT_EQ(got[i].tokens.size(), expected.tokens.size());
+        for (size_t j = 0; j < got[i].tokens.size(); ++j)
+          EXPECT_EQ(got[i].tokens[j].id, expected.tokens[j].id);
+      }
+    }
+    if (HasFailure()) return;
+  }
+}
+
 TEST(Resume, RefusesWhatCannotHaveBeenGenerated) {
   CoreDriver driver(config_with(60, 64));
   GenerationRequest request;
