@@ -25,6 +25,9 @@ class GenerationBackend {
   // Its client reads too slowly: takes no part in steps until resumed, and is the first to give up its pages.
   virtual void pause(RequestId id) = 0;
   virtual void resume(RequestId id) = 0;
+  // A request whose client comes back for the rest of its answer goes on where the client was, here or at another
+  // process of the same cluster (RequestOrigin::may_come_back).
+  virtual bool can_go_on() const { return false; }
   // No new requests; returns when the running ones are done or the time is up (then they are cancelled).
   virtual void drain(std::chrono::milliseconds limit) = 0;
 

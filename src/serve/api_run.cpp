@@ -59,13 +59,16 @@ void ApiRun::submit() {
 
 void ApiRun::send() {
   ServerShared& shared = setting_.shared;
+  number_events();
   for (size_t i = 0; i < call_.requests.size(); ++i) {
     GenerationRequest request = std::move(call_.requests[i]);
     request.id = RequestId{shared.next_request++};
     const auto limit = shared.config.request_time;
     if (limit.count() > 0 && (!request.deadline || *request.deadline > now() + limit))
       request.deadline = now() + limit;
-    request.tag = origin();
+    RequestOrigin from = origin();
+    say_what_client_has(i, request, from);
+    request.tag = std::move(from);
     ids_.push_back(request.id);
     setting_.backend.engine.submit(
         std::move(request), [self = shared_from_this(), i, first = true](GenerationEvent&& event) mutable {
@@ -128,7 +131,10 @@ void ApiRun::take(size_t index, GenerationEvent& event) {
   if (!answered_ && (failed || shut_down)) fail(error_of(event));
   if (!answered_) {
     if (call_.stream) begin_stream();
-    const std::string bytes = call_.writer->on_event(index, event);
+    std::string bytes = call_.writer->on_event(index, event);
+    if (numbers_)
+      bytes = numbers_->number(
+          index * choices_each_ + static_cast<size_t>(event.choice), std::ssize(event.tokens), bytes);
     if (!bytes.empty()) {
       exchange_->write(bytes);
       last_sent_ = now();
@@ -204,6 +210,7 @@ void ApiRun::respond(int status, std::string body, std::optional<double> retry_a
 void ApiRun::finish() {
   std::string bytes = call_.writer->finish();
   if (!call_.stream) return respond(200, std::move(bytes));
+  if (numbers_) bytes = numbers_->number_closing(bytes);
   answered_ = true;
   begin_stream();
   exchange_->write(bytes);

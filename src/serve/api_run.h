@@ -16,6 +16,7 @@
 #include "serve/backend.h"
 #include "serve/http/exchange.h"
 #include "serve/routes.h"
+#include "serve/stream_place.h"
 
 namespace cheetah {
 
@@ -52,6 +53,8 @@ class ApiRun final : public Notified, public ExchangeListener, public std::enabl
   const Tenant& tenant() const { return *setting_.tenant; }
   const RunSummary& summary() const { return summary_; }
   const HttpRequest& request() const { return request_; }
+  // Where the client of a cut stream says that it is; nullptr: it begins.
+  static const std::string* place_header(const HttpRequest& request);
 
   void on_notified() override;
   void on_gone() override;
@@ -72,6 +75,12 @@ class ApiRun final : public Notified, public ExchangeListener, public std::enabl
   void change_model(const std::string& name);
   void on_changed(const ApiServices& services, ApiResult result);
   void describe_request();
+  // api_run_resume.cpp
+  std::optional<ApiError> find_place();
+  void parse_for_beginning(ChosenCall& call);
+  std::optional<ApiError> check_place() const;
+  void number_events();
+  void say_what_client_has(size_t index, const GenerationRequest& request, RequestOrigin& origin) const;
   static ApiError internal_error();
   RequestOrigin origin() const;
   void submit();
@@ -95,6 +104,11 @@ class ApiRun final : public Notified, public ExchangeListener, public std::enabl
   const ApiServices* services_ = nullptr;      // of the model that answers
   std::optional<GenerationRequest> original_;  // of a call that may be made for another model
   std::string degraded_from_;                  // the model it was asked of, where another answers
+  AnswerFacts answer_;
+  std::optional<StreamPlace> from_;       // where the client was when its stream was cut
+  std::optional<StreamNumbers> numbers_;  // of a stream that can go on elsewhere
+  size_t choices_each_ = 1;               // of the call's requests
+  bool has_key_ = false;                  // by which an answer can be asked for again
   std::vector<RequestId> ids_;
   int64_t left_ = 0;  // requests the engine has not finished
   int64_t pending_tokens_ = 0;

@@ -2,19 +2,12 @@
 // From the bytes of a call to its requests, for the model it names or, where the engine wants that, another.
 #include <chrono>
 
-#include "base/hash.h"
-#include "base/time.h"
 #include "serve/api_run.h"
 
 namespace cheetah {
 namespace {
 
 ServeTime now() { return std::chrono::steady_clock::now(); }
-
-// A different seed for every request that names none: of its number and the start of the clock.
-uint64_t fresh_seed(uint64_t number) {
-  return split_mix64(static_cast<uint64_t>(now().time_since_epoch().count()), number);
-}
 
 }  // namespace
 
@@ -24,15 +17,20 @@ ApiError ApiRun::internal_error() {
 
 void ApiRun::start() {
   exchange_->listen(shared_from_this());
+  if (const auto error = find_place()) {
+    setting_.shared.counters.reject(Rejection::kBadRequest);
+    fail(*error);
+    return end();
+  }
   setting_.shared.counters.parsing.add();
   setting_.shared.parse_elsewhere([self = shared_from_this()] { self->parse(); });
 }
 
 CallFacts ApiRun::facts() const {
   CallFacts facts;
-  facts.id = summary_.id;
-  facts.unix_time = unix_seconds();
-  facts.seed = fresh_seed(setting_.shared.next_request.load());
+  facts.id = answer_.id;
+  facts.unix_time = answer_.unix_time;
+  facts.seed = answer_.seed;
   facts.now = now();
   facts.cache_salt = setting_.tenant->cache_salt();
   facts.tenant = setting_.tenant->name();
@@ -45,6 +43,7 @@ void ApiRun::parse() {
   auto call = std::make_shared<ChosenCall>();  // shared: std::function must be copyable
   try {
     *call = parse_for_model(setting_.route.parser, request_.body, setting_.backend.models(), facts());
+    parse_for_beginning(*call);
   } catch (const std::exception& error) {
     setting_.shared.log.write(
         LogLevel::kError, "parser_failed", {{"request_id", summary_.id}, {"why", error.what()}});
@@ -69,13 +68,18 @@ void ApiRun::take_result(ChosenCall call) {
   }
   call_ = std::move(std::get<ApiCall>(call.result));
   summary_.stream = call_.stream;
+  if (const auto error = check_place()) {
+    setting_.shared.counters.reject(Rejection::kBadRequest);
+    fail(*error);
+    return end();
+  }
   if (call_.requests.empty()) {
     respond(200, std::move(call_.body));
     return end();
   }
   // An answer names one model: calls of several requests stay with theirs, and vectors of another are
   // useless.
-  const bool may_change = !setting_.backend.more_models.empty() && call_.requests.size() == 1 &&
+  const bool may_change = !from_ && !setting_.backend.more_models.empty() && call_.requests.size() == 1 &&
                           call_.requests.front().pooling == Pooling::kNone;
   if (may_change)
     original_ = call_.requests.front();

@@ -170,7 +170,8 @@ HttpResponse Service::preflight(const HttpRequest& request) const {
   if (response.headers.size() == before) return response;  // no CORS for this origin
   response.headers.push_back({"access-control-allow-methods", "GET, POST, DELETE"});
   response.headers.push_back({"access-control-allow-headers",
-      "authorization, content-type, x-api-key, x-request-id, anthropic-version, traceparent"});
+      "authorization, content-type, x-api-key, x-request-id, anthropic-version, traceparent, last-event-id, "
+      "x-cheetah-resume"});
   response.headers.push_back({"access-control-max-age", "600"});
   return response;
 }

@@ -95,7 +95,9 @@ void Service::run_api(const Route& route, HttpRequest&& request, std::shared_ptr
                                    .message = "too many requests arrive at once: try again later",
                                    .code = "overloaded",
                                    .retry_after_s = 1});
-  const std::string key = idempotency_key(request, *tenant);
+  const bool goes_on =
+      ApiRun::place_header(request) != nullptr;  // a request that was sent, and charged, before
+  const std::string key = goes_on ? "" : idempotency_key(request, *tenant);
   if (const auto conflict = claim_key(key, request)) return refuse_call(Rejection::kBadRequest, *conflict);
   if (!tenant->try_acquire()) {
     if (!key.empty()) idempotency_.end(key, false);

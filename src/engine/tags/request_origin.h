@@ -2,6 +2,8 @@
 #pragma once
 // Where a request came from, for a backend that places requests on several workers. The server ties it to the
 // request as its tag.
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +20,9 @@ struct RequestOrigin {
   // The submitter can make the request again for another model (ClusterTimes::other_model).
   bool may_change_model = false;
   std::string degraded_from{};  // the model that was asked for, where another one answers
+  bool may_come_back = false;   // the client can ask for the rest of the answer where it was cut
+  // It has: of each choice, how many of its tokens need not be generated again, where somebody still knows them.
+  std::optional<std::vector<int64_t>> has{};
   std::vector<std::pair<std::string, std::string>> headers{};  // HTTP headers the server was told to pass on
 };
 
