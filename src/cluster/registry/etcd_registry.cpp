@@ -34,7 +34,18 @@ EtcdRegistry::EtcdRegistry(const EtcdConfig& config)
     : view_(std::chrono::seconds(config.lease_s)),
       health_(view_),
       session_(config, view_, health_),
-      watch_(config, view_, health_) {}
+      watch_(config, view_, health_) {
+  if (config.map_file.empty()) return;
+  map_file_.emplace(config.map_file, config.cluster, [this]() -> std::optional<Entries> {
+    if (!health_.is_up(EtcdHealth::kWatch)) return std::nullopt;
+    return view_.list("");
+  });
+  map_changes_ = view_.watch("", [this](const RegistryEvent&) { map_file_->changed(); });
+}
+
+EtcdRegistry::~EtcdRegistry() {
+  if (map_changes_) view_.unwatch(*map_changes_);
+}
 
 void EtcdRegistry::announce(std::string key, std::string value) {
   check_entry(key, value);

@@ -18,6 +18,7 @@
 #include "base/mailbox.h"
 #include "base/published.h"
 #include "cluster/registry/etcd_client.h"
+#include "cluster/registry/map_file.h"
 #include "cluster/registry/registry.h"
 #include "cluster/registry/registry_view.h"
 
@@ -31,6 +32,8 @@ struct EtcdConfig {
   std::chrono::milliseconds request_limit{2000};
   // A watch that is silent for so long is begun again: its connection may be dead without knowing.
   std::chrono::milliseconds silence_limit{20'000};
+  std::string map_file =
+      {};  // what was known last, for a start while etcd is away (map_file.h); may be empty
 };
 
 // How long to wait before etcd is asked again, after another failure.
@@ -135,6 +138,7 @@ class EtcdWatch {
   void follow();  // until the watch ends
   void read_everything();
   void apply(const Json& line);
+  void look_in_file();
 
   const EtcdConfig config_;
   const std::string root_;
@@ -142,6 +146,7 @@ class EtcdWatch {
   EtcdHealth& health_;
   EtcdClient client_;
   int64_t revision_ = 0;  // everything up to here is known; 0: nothing is
+  bool looked_in_file_ = false;
   std::atomic<bool> stopping_{false};
   Mailbox<int> wakes_;
   std::jthread thread_;  // last: ends before the rest
@@ -150,6 +155,9 @@ class EtcdWatch {
 class EtcdRegistry final : public Registry {
  public:
   explicit EtcdRegistry(const EtcdConfig& config);
+  ~EtcdRegistry() override;
+  EtcdRegistry(const EtcdRegistry&) = delete;
+  EtcdRegistry& operator=(const EtcdRegistry&) = delete;
 
   void announce(std::string key, std::string value) override;
   void withdraw(std::string key) override { session_.withdraw(std::move(key)); }
@@ -166,6 +174,8 @@ class EtcdRegistry final : public Registry {
   EtcdHealth health_;
   EtcdSession session_;
   EtcdWatch watch_;
+  std::optional<MapFileWriter> map_file_;
+  std::optional<WatchId> map_changes_;
 };
 
 }  // namespace cheetah::cluster

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "base/format.h"
+#include "base/temp_dir.h"
+#include "base/time.h"
 #include "cluster/registry/etcd_messages.h"
 #include "cluster/registry/registry_backends.h"
 #include "cluster/services/service_fixture.h"
@@ -124,6 +126,36 @@ TEST_F(Etcd, UsersLogInWithTheirPasswordFile) {
   EXPECT_TRUE(eventually([&] { return value_at(b, "k") == "v"; }));
   EXPECT_FALSE(stranger.state().up);
   EXPECT_FALSE(stranger.state().why.empty());
+}
+
+TEST_F(Etcd, AProcessThatStartsWhileItIsAwayKnowsWhatAnotherHadSeenLast) {
+  TempDir folder;
+  ServiceProcess server(ServiceProcess::Kind::kEtcd);
+  EtcdConfig config = etcd_config("kept", server.port());
+  config.lease_s = 1;
+  config.map_file = folder.path("map/known.json");
+  {
+    EtcdRegistry a(config);
+    a.announce("workers/a", "1");
+    a.announce("workers/b", "2");
+    ASSERT_TRUE(
+        eventually([&] { return read_map_file(config.map_file, "kept", unix_seconds()).size() == 2; }));
+    server.kill_hard();
+  }
+  EtcdRegistry late(config);
+  std::atomic<int> synced{0};
+  const auto id = late.watch(
+      "", [&](const RegistryEvent& event) { synced += event.kind == RegistryEvent::Kind::kSynced; });
+  EXPECT_TRUE(eventually([&] { return late.list("workers/").size() == 2 && synced == 1; }));
+  EXPECT_FALSE(late.state().up);
+  server.wipe();
+  server.start();
+  late.announce("workers/c", "3");
+  EXPECT_TRUE(eventually([&] {
+    return late.list("workers/").size() == 1 && value_at(late, "workers/c") == "3";
+  })) << "what is not there any more goes when etcd says so";
+  EXPECT_EQ(synced, 1);
+  late.unwatch(id);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
+#include "base/time.h"
 #include "cluster/registry/etcd_messages.h"
 #include "cluster/registry/etcd_registry.h"
 
@@ -34,10 +36,18 @@ void EtcdWatch::loop() {
     } catch (const Error& error) {
       if (health_.is_up(EtcdHealth::kWatch)) pause = milliseconds(0);
       health_.report(EtcdHealth::kWatch, false, error.what());
+      look_in_file();
       pause = longer_pause(pause);
       wakes_.wait_until(Clock::now() + pause);
     }
   }
+}
+
+// Etcd could never be asked: better than nothing. What it says later replaces it.
+void EtcdWatch::look_in_file() {
+  if (revision_ != 0 || std::exchange(looked_in_file_, true)) return;
+  Registry::Entries known = read_map_file(config_.map_file, config_.cluster, unix_seconds());
+  if (!known.empty()) view_.replace_all(std::move(known));
 }
 
 // Goes on where it stopped; reads everything only where it knows nothing or etcd no longer has what is
@@ -66,6 +76,7 @@ void EtcdWatch::read_everything() {
   const Json answer = client_.call("/v3/kv/range", etcd::range_request(root_), config_.request_limit);
   etcd::Range range = etcd::read_range(answer, root_);
   revision_ = range.revision;
+  looked_in_file_ = true;
   view_.replace_all(std::move(range.entries));
 }
 

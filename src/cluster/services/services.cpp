@@ -22,27 +22,28 @@ JobQueueConfig queue_config(const ClusterUrl& url, const std::string& name) {
   return config;
 }
 
-std::unique_ptr<Registry> connect_registry(const ClusterUrl& url) {
+std::unique_ptr<Registry> connect_registry(const ClusterUrl& url, const std::string& map_file) {
   if (url.kind == ClusterUrl::Kind::kPeers) return std::make_unique<PeerFileRegistry>(url.peers_file);
   EtcdConfig config;
   config.hosts = url.etcd;
   config.login = url.etcd_login;
   config.cluster = url.cluster;
   config.lease_s = url.lease_s;
+  config.map_file = map_file;
   return std::make_unique<EtcdRegistry>(config);
 }
 
 }  // namespace
 
-Services connect_services(
-    const ClusterUrl& url, std::shared_ptr<InProcessServices> shared, const std::string& queue) {
+Services connect_services(const ClusterUrl& url, std::shared_ptr<InProcessServices> shared,
+    const std::string& queue, const std::string& map_file) {
   if (url.kind == ClusterUrl::Kind::kInProcess) {
     CHEETAH_ASSERT(shared != nullptr, "the nodes of one process share their services");
     return {std::make_unique<InProcessRegistry>(shared->registry),
         std::make_unique<InProcessJobQueue>(shared->jobs_of(queue)),
         std::make_unique<InProcessEventBus>(shared->events)};
   }
-  std::unique_ptr<Registry> registry = connect_registry(url);
+  std::unique_ptr<Registry> registry = connect_registry(url, map_file);
   if (url.nats.empty()) {
     const char* why = "there is no nats:// in the cluster's URL";
     return {

@@ -55,8 +55,8 @@ struct Services {
 
 // Returns at once, whether the services can be reached or not. Throws Error for files that cannot be used and
 // for services this binary was built without. `queue`: jobs under one name reach those who connected with the
-// same. `shared` is needed for kInProcess.
+// same. `shared` is needed for kInProcess. `map_file`: what etcd said last, for starts while it is away.
 Services connect_services(const ClusterUrl& url, std::shared_ptr<InProcessServices> shared = nullptr,
-    const std::string& queue = "");
+    const std::string& queue = "", const std::string& map_file = "");
 
 }  // namespace cheetah::cluster
