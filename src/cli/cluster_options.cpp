@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "cli/cluster_options.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/hash.h"
 #include "cli/engine_options.h"
 #include "cluster/net/credentials.h"
 
@@ -38,9 +40,26 @@ void add_cluster_settings(Settings& s, ClusterOptions& o) {
   s.add_text("transfer-dtype", o.transfer_dtype,
       "type in which pages come to this worker: f32, bf16, f16, fp8, int8 (default: the narrower of "
       "both workers' caches)");
+  s.add_text("cluster-map", o.map_file,
+      "file that keeps what etcd said last, for a start while etcd is down; none keeps nothing; auto: "
+      "$XDG_CACHE_HOME/cheetah/cluster-HASH.json");
   s.add_seconds("lease-ttl", o.lease_s, 0, 3600,
       "how long a silent node stays in the registry (default: the registry's)");
 }
+
+namespace {
+
+// Of each cluster's own: services are told apart by their URL.
+std::string map_file_of(const ClusterOptions& options, const cluster::ClusterUrl& url) {
+  if (options.map_file == "none" || url.kind != cluster::ClusterUrl::Kind::kEtcd) return "";
+  if (options.map_file != "auto") return options.map_file;
+  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  std::string folder = cache && *cache ? cache : home && *home ? std::string(home) + "/.cache" : "";
+  return folder.empty() ? ""
+                        : format("{}/cheetah/cluster-{:016x}.json", folder, fnv1a(cluster::to_string(url)));
+}
+
+}  // namespace
 
 bool in_cluster(const ClusterOptions& options) { return options.role != "none" || !options.url.empty(); }
 
@@ -65,6 +84,7 @@ cluster::LaunchOptions launch_options(const ClusterOptions& options) {
   launch.credentials = cluster::read_credentials(options.credentials);
   launch.policy = policy_of(options);
   launch.policy_file = options.policy_file;
+  launch.map_file = map_file_of(options, launch.cluster);
   return launch;
 }
 

@@ -11,7 +11,7 @@ namespace cheetah {
 struct ClusterOptions {
   std::string role = "none";
   std::string url;
-  std::string name, host = "127.0.0.1", policy_file, transfer = "auto", transfer_dtype;
+  std::string name, host = "127.0.0.1", policy_file, transfer = "auto", transfer_dtype, map_file = "auto";
   cluster::CredentialFiles credentials;
   std::string admin_key_file;  // of operators
   int port = 0;

@@ -67,6 +67,17 @@ std::unique_ptr<cluster::Failpoints> failpoints_of(const char* setting) {
   return std::make_unique<cluster::Failpoints>(setting);
 }
 
+// The release before this one or the one after it, for tests of how they get on with each other.
+cluster::WireVersions played_release(const char* setting) {
+  const std::string_view name = setting == nullptr ? "" : setting;
+  if (name.empty()) return cluster::kWire;
+  const uint16_t newest = cluster::kWire.newest;
+  print_note(format("CHEETAH_PLAY_RELEASE is set: this node speaks as the {} release does", name));
+  if (name == "previous") return {.newest = cluster::kWire.oldest, .oldest = cluster::kWire.oldest};
+  if (name == "next") return {.newest = static_cast<uint16_t>(newest + 1), .oldest = newest};
+  throw UsageError("CHEETAH_PLAY_RELEASE: expected previous or next");
+}
+
 }  // namespace
 
 int run_node(const ServeOptions& options) {
@@ -84,6 +95,7 @@ int run_node(const ServeOptions& options) {
   if (options.cluster.picker_port != 0 && !launch.takes_clients)
     throw UsageError("--endpoint-picker-port: this node takes no clients: give it to a router");
   if (!options.port_given && !router) config.listen.port = 0;
+  launch.wire = played_release(std::getenv("CHEETAH_PLAY_RELEASE"));
   const auto failpoints = failpoints_of(std::getenv("CHEETAH_FAILPOINTS"));
   ShutdownSignals signals;
   Server server(config);

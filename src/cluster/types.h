@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The words that every part of the cluster uses. Plain data.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <compare>
@@ -40,6 +41,15 @@ enum class Cordon : uint8_t {
   kDrained,   // nothing runs any more
 };
 
+// The formats of messages that a process reads and writes: each release adds one at most and keeps the one before,
+// so that processes of two releases that follow one another work together (docs/cluster.md).
+struct WireVersions {
+  uint16_t newest = 5, oldest = 4;
+
+  bool operator==(const WireVersions&) const = default;
+};
+inline constexpr WireVersions kWire{};
+
 // What a worker's pages look like. Pages move as they are only between equal ones; where only the shard, the
 // dtype, the order or the page size differs they are transformed, otherwise refused.
 struct KvDescriptor {
@@ -73,6 +83,12 @@ struct WorkerDescriptor {
   std::string model;
   std::string model_name;  // for people
   int64_t max_sequences = 0, num_pages = 0, max_context = 0;
+  uint16_t wire = 4;  // the newest format it reads; version 4 did not say
+
+  // In which one who has these writes to it.
+  uint16_t wire_with(const WireVersions& own) const {
+    return std::max(own.oldest, std::min(wire, own.newest));
+  }
 
   bool operator==(const WorkerDescriptor&) const = default;
 };

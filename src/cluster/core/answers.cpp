@@ -49,8 +49,16 @@ Serving& Answers::add(WorkerId from, Generate& message, Time now) {
   serving.arrived = now;
   if (message.time_left) serving.deadline = now + *message.time_left;
   serving.next_index.resize(static_cast<size_t>(std::max(message.request.n, message.request.best_of)), 0);
-  for (size_t i = 0; i < std::min(message.resume.size(), serving.next_index.size()); ++i)
-    serving.next_index[i] = static_cast<int64_t>(message.resume[i].tokens.size());
+  serving.said = {.recall = message.recall,
+      .max_tokens = message.request.max_tokens,
+      .min_tokens = message.request.min_tokens};
+  if (!message.recall.empty()) serving.said.choices.resize(serving.next_index.size());
+  for (size_t i = 0; i < std::min(message.resume.size(), serving.next_index.size()); ++i) {
+    ResumedChoice& choice = message.resume[i];
+    const auto all = static_cast<int64_t>(choice.tokens.size());
+    serving.next_index[i] = i < message.told.size() ? std::min(message.told[i], all) : all;
+    serving.said.begin(i, choice.tokens);
+  }
   serving.generate = std::move(message);
   parts_.servings.emplace(key, std::move(owned));
   return serving;
@@ -71,6 +79,7 @@ void Answers::submit(Serving& serving, WorkerStep& step) {
       .key = key, .request = std::move(serving.generate.request), .trace = serving.generate.trace};
   submit.grammar = std::move(serving.generate.grammar);
   submit.resume = std::move(serving.generate.resume);
+  submit.told = std::move(serving.generate.told);
   submit.request.deadline = serving.deadline;
   step.want(std::move(submit));
   pause_or_go_on(serving, step);
@@ -109,6 +118,20 @@ void Answers::hear(WorkerId from, const Probe& message, WorkerStep& step) const 
   step.say(from, ProbeAnswer{message.key, serving->next_sequence});
 }
 
+void Answers::hear(WorkerId from, const Recall& message, WorkerStep& step) const {
+  const SaidTokens* said = remembered_.find(message.recall, step.now);
+  for (const auto& [key, serving] : parts_.servings)  // its router may be slow, not dead
+    if (!message.recall.empty() && serving->said.recall == message.recall &&
+        (said == nullptr || serving->said.size() >= said->size()))
+      said = &serving->said;
+  if (said == nullptr) return step.say(from, Recalled{.uid = message.uid});
+  step.say(from, Recalled{.uid = message.uid,
+                     .known = true,
+                     .max_tokens = said->max_tokens,
+                     .min_tokens = said->min_tokens,
+                     .choices = said->choices});
+}
+
 void Answers::on(EngineEvent& input, WorkerStep& step) {
   Serving* serving = find(parts_.servings, input.key);
   if (serving == nullptr) return;
@@ -129,6 +152,7 @@ void Answers::send(Serving& serving, GenerationEvent& event, WorkerStep& step) c
   if (choice < serving.next_index.size()) {
     tokens.first_index = serving.next_index[choice];
     serving.next_index[choice] += static_cast<int64_t>(event.tokens.size());
+    serving.said.add(choice, tokens.first_index, event.tokens);
   }
   if (event.done) {
     close_waterfall(serving, event, step.now);
@@ -165,6 +189,7 @@ void Answers::forget(RequestKey key, WorkerStep& step) {
   record_answer(*serving->second, step);
   if (serving->second->pinned) step.want(Unpin{key});
   deadlines_.clear(key);
+  remembered_.add(std::move(serving->second->said), step.now);
   parts_.pages.forget(key);
   parts_.servings.erase(serving);
   parts_.ended.add(key, step.now);

@@ -23,13 +23,15 @@ class Answers {
     EndedRequests& ended;
     Servings& servings;
   };
-  explicit Answers(const Parts& parts) : parts_(parts) {}
+  explicit Answers(const Parts& parts)
+      : parts_(parts), remembered_(parts.config.remember, parts.config.remember_tokens) {}
 
   void hear(WorkerId from, Generate& message, WorkerStep& step);
   // False: the request is not known.
   bool cancel(WorkerId from, RequestKey key, WorkerStep& step);
   void hear(WorkerId from, const Pause& message, WorkerStep& step);
   void hear(WorkerId from, const Probe& message, WorkerStep& step) const;
+  void hear(WorkerId from, const Recall& message, WorkerStep& step) const;
   void on(EngineEvent& input, WorkerStep& step);
   // A router that does not keep up gets no more from its requests until it has: its link would be cut.
   void pressure_changed(WorkerId router, WorkerStep& step);
@@ -55,6 +57,7 @@ class Answers {
 
   Parts parts_;
   Timers<RequestKey> deadlines_;
+  RememberedAnswers remembered_;
 };
 
 }  // namespace cheetah::cluster

@@ -24,6 +24,7 @@ inline WorkerDescriptor ready_worker(WorkerId id, Role role, uint64_t epoch = 1)
   worker.role = role;
   worker.state = WorkerState::kReady;
   worker.epoch = epoch;
+  worker.wire = kWire.newest;
   worker.kv = {.model = "m",
       .dtype = "F16",
       .order = "keys_by_dimension",

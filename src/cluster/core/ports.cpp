@@ -13,7 +13,8 @@ const char* counter_name(Counter counter) {
       "workers_lost", "stale_dropped", "duplicates_dropped", "probes", "races", "races_won_by_second",
       "unavailable", "deadlines", "remote_prefills", "local_prefills", "fallbacks", "no_space",
       "breaker_opened", "jobs_pushed", "jobs_direct", "jobs_claimed", "jobs_refused", "slabs_imported",
-      "slabs_refused", "quarantined", "orphans_cancelled", "handed_over", "flips", "flips_refused"};
+      "slabs_refused", "quarantined", "orphans_cancelled", "handed_over", "flips", "flips_refused", "resumed",
+      "resumed_anew"};
   return kNames[static_cast<size_t>(counter)];
 }
 
@@ -46,6 +47,11 @@ Audience audience(const Message& message) {
     Audience operator()(const CordonNews&) const { return Audience::kRouter; }
     Audience operator()(const Drain&) const { return Audience::kWorker; }
     Audience operator()(const FlipRole&) const { return Audience::kWorker; }
+    Audience operator()(const Recall&) const { return Audience::kWorker; }
+    Audience operator()(const Recalled&) const { return Audience::kRouter; }
+    Audience operator()(const AskCache&) const { return Audience::kWorker; }
+    Audience operator()(const KvSnapshot&) const { return Audience::kRouter; }
+    Audience operator()(const QuotaNews&) const { return Audience::kRouter; }
   };
   return std::visit(Sort{}, message);
 }

@@ -91,6 +91,8 @@ enum class Counter : uint8_t {  // counter_name() has the names for people and P
   kHandedOver,
   kFlips,
   kFlipsRefused,
+  kResumed,
+  kResumedAnew,
   kCount
 };
 const char* counter_name(Counter counter);

@@ -17,12 +17,6 @@ constexpr int kMaxHandOvers = 64;
 constexpr int kMaxFailures = 16;  // however many tokens came between them
 constexpr Duration kFirstBackoff = std::chrono::milliseconds(10), kLongestBackoff = std::chrono::seconds(1);
 
-// Of one whose choices compete nothing goes out before the end, and an embedding has no tokens: run again
-// from the start, which gives the same.
-bool resumable(const GenerationRequest& request) {
-  return request.best_of <= request.n && request.pooling == Pooling::kNone;
-}
-
 // Where several workers are lost at once, the news of each takes a moment: the first loss costs no wait, and
 // each further one twice as much as the one before.
 Duration backoff(int unlucky) {
@@ -50,9 +44,10 @@ void RoutedRequests::add(ClientRequest& input, RouterStep& step) {
   request.waiting_since = step.now;
   waiting_.insert(uid);
   requests_.emplace(uid, std::move(owned));
+  request.recalling = request.client.has.has_value();
   schedule(request, step.now);
-  if (!admit(request, step)) return;
-  place(request, step);
+  if (request.recalling) return ask_around(request, step);
+  if (admit(request, step)) place(request, step);
 }
 
 void RoutedRequests::cancel(RequestUid uid, RouterStep& step) {
@@ -85,7 +80,7 @@ bool RoutedRequests::admit(Request& request, RouterStep& step) {
   const Admission admission = routing_.admit(question(request, step.now));
   const RequestKey key{request.client.uid, Attempt{0}};
   GenerationRequest& wanted = request.client.request;
-  if (admission.kind == Admission::Kind::kDegrade) {
+  if (admission.kind == Admission::Kind::kDegrade && !request.client.has) {  // or its end would be another
     step.count(Counter::kDegraded);
     step.log(key, "degrade", admission.why);
     request.shortened = admission.max_tokens < wanted.max_tokens;
@@ -121,9 +116,10 @@ void RoutedRequests::place(Request& request, RouterStep& step) {
     step.count(Counter::kDeadlines);
     return end_with(request, FinishReason::kDeadline, ErrorKind::kNone, "", step);
   }
-  if (step.now < may_place_at(request))
+  if (request.recalling || step.now < may_place_at(request))
     return schedule(request, step.now);  // it waits already, as all that are placed do
-  Placement placement = routing_.route(question(request, step.now));
+  const auto remembered = where_remembered(request, workers_.all(), step.now);
+  Placement placement = remembered ? *remembered : routing_.route(question(request, step.now));
   const RequestUid uid = request.client.uid;
   if (!placement.decode || !workers_.knows(*placement.decode)) return schedule(request, step.now);
   request.waiting_since.reset();
@@ -145,12 +141,11 @@ void RoutedRequests::send(Request& request, WorkerId worker, RouterStep& step) {
       .grammar = request.client.grammar,
       .prefill = placement.prefill,
       .prefill_hint = placement.prefill_hint.value_or(WorkerId{}),
-      .trace = request.client.trace};
+      .trace = request.client.trace,
+      .recall = request.client.recall};
   generate.request.deadline.reset();
   generate.request.grammar.reset();
-  const bool any = std::any_of(request.got.begin(), request.got.end(),
-      [](const ResumedChoice& choice) { return choice.finished || !choice.tokens.empty(); });
-  if (any && resumable(request.client.request)) generate.resume = request.got;
+  add_resume(request, workers_.all(), worker, generate);
   if (request.deadline) generate.time_left = micros(*request.deadline - step.now);
   request.running.push_back({.attempt = key.attempt, .worker = worker, .sent = step.now, .heard = step.now});
   workers_.add_work(worker, request.client.request);
@@ -213,7 +208,11 @@ void RoutedRequests::place_waiting(RouterStep& step) {
   const std::vector<RequestUid> uids(waiting_.begin(), waiting_.end());
   for (const RequestUid uid : uids) {
     const auto request = requests_.find(uid);
-    if (request != requests_.end() && request->second->running.empty()) place(*request->second, step);
+    if (request == requests_.end() || !request->second->running.empty()) continue;
+    if (request->second->recalling)
+      ask_around(*request->second, step);
+    else
+      place(*request->second, step);
   }
 }
 

@@ -53,6 +53,13 @@ struct PlacedRequest {
   bool admitted = false;
   bool shortened = false;   // its answer, by admission
   Time wake = Time::max();  // its place among the timers
+  // Of one whose client has come back (routed_recalls.cpp):
+  bool recalling = false;             // workers are asked what they said of it; not placed meanwhile
+  std::set<WorkerId> asked, silent;   // and of those, who has not answered
+  std::optional<Time> recall_until;   // since the first was asked
+  std::optional<WorkerId> remembers;  // the worker that knew it, whose cache has its pages
+  std::vector<std::vector<int32_t>>
+      known;  // of each choice, tokens that are its beginning, whether sent or not
 };
 
 enum class Loss : uint8_t {
@@ -82,6 +89,9 @@ class RoutedRequests {
   void hear(WorkerId from, const GaveUp& message, RouterStep& step);
   void hear(WorkerId from, const ProbeAnswer& message, RouterStep& step);
 
+  // routed_recalls.cpp: what is left of a request of another router
+  void hear(WorkerId from, Recalled& message, RouterStep& step);
+
   // routed_timers.cpp: every wait of a request has an end
   void run_timers(RouterStep& step);
   Time next_wake() const { return timers_.empty() ? Time::max() : timers_.begin()->first; }
@@ -92,6 +102,8 @@ class RoutedRequests {
 
  private:
   RouteQuestion question(const Request& request, Time now) const;
+  void ask_around(Request& request, RouterStep& step);
+  void end_recall(Request& request, RouterStep& step);
   bool admit(Request& request, RouterStep& step);
   void turn_away(Request& request, const Admission& admission, RouterStep& step);
   void place(Request& request, RouterStep& step);
@@ -129,7 +141,15 @@ class RoutedRequests {
   std::set<RequestUid> waiting_;                  // without a worker
   std::set<std::pair<Time, RequestUid>> timers_;  // of requests; one may come too early, none too late
   int64_t queue_depth_ = 0;
-  Time settled_at_{};  // when the news of all links are in, after this process stood still
+  std::optional<Time> began_;  // this router
+  Time settled_at_{};          // when the news of all links are in, after this process stood still
 };
+
+// routed_recalls.cpp: the worker that has said the beginning, if it is to be had, and what the one that goes on with
+// the request has to know of it.
+std::optional<Placement> where_remembered(
+    const PlacedRequest& request, const KnownWorkers& workers, Time now);
+void add_resume(
+    const PlacedRequest& request, const KnownWorkers& workers, WorkerId worker, Generate& generate);
 
 }  // namespace cheetah::cluster

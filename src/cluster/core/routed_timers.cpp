@@ -7,13 +7,14 @@
 namespace cheetah::cluster {
 
 Duration RoutedRequests::patience(const Request& request) const {
-  return request.attempts > 0 ? config_.resume_wait : config_.no_worker_wait;
+  return request.attempts > 0 || request.client.has ? config_.resume_wait : config_.no_worker_wait;
 }
 
 Time RoutedRequests::wake_of(const Request& request, Time now) const {
   Time wake = Time::max();
   if (request.running.empty()) {
     wake = *request.waiting_since + patience(request);
+    if (request.recall_until) wake = std::min(wake, *request.recall_until);
     if (may_place_at(request) > now) wake = std::min(wake, may_place_at(request));
     if (request.deadline) wake = std::min(wake, *request.deadline);
     return wake;
@@ -38,6 +39,7 @@ void RoutedRequests::schedule(Request& request, Time now) {
 }
 
 void RoutedRequests::run_timers(RouterStep& step) {
+  if (!began_) began_ = step.now;
   while (!timers_.empty() && timers_.begin()->first <= step.now) {
     const RequestUid uid = timers_.begin()->second;
     Request& request = *requests_.at(uid);
@@ -57,6 +59,7 @@ void RoutedRequests::run_timer(Request& request, RouterStep& step) {
     }
     if (step.now - *request.waiting_since >= patience(request))
       return end_unavailable(request, "no worker can take the request now: try again later", step);
+    if (request.recall_until && step.now >= *request.recall_until) return end_recall(request, step);
     return place(request, step);
   }
   if (request.deadline && step.now >= *request.deadline + config_.deadline_grace) {

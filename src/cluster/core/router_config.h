@@ -18,6 +18,7 @@ struct RouterConfig {
   int max_probes = 3;                                  // unanswered, then the worker has lost it
   Duration no_worker_wait = std::chrono::seconds(1);   // how long a request waits for a worker,
   Duration resume_wait = std::chrono::seconds(10);     // and one that a worker has had: it is half answered
+  Duration recall_wait = std::chrono::milliseconds(300);  // for workers to say what they said of a request
   Duration deadline_grace = std::chrono::milliseconds(500);
   std::optional<Duration> default_time_limit;  // of requests without a deadline
 };

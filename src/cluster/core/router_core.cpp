@@ -71,6 +71,7 @@ void RouterCore::State::hear(WorkerId from, Message& message, RouterStep& step) 
                  [&](Tokens& said) { requests.hear(from, said, step); },
                  [&](const GaveUp& said) { requests.hear(from, said, step); },
                  [&](const ProbeAnswer& said) { requests.hear(from, said, step); },
+                 [&](Recalled& said) { requests.hear(from, said, step); },
                  [](const auto&) {}},  // for workers
       message);
 }

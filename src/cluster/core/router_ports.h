@@ -24,6 +24,10 @@ struct ClientRequest {
   bool may_change_model = false;
   std::string degraded_from{};
   bool race = false;  // to two workers at once: the first token wins
+  std::string
+      recall{};  // the name of its answer, for a client that comes back for the rest; empty: none will
+  // It has come back: of each choice, how many tokens need not be generated again, where a worker still knows them.
+  std::optional<std::vector<int64_t>> has{};
   std::string trace{};
 };
 struct ClientCancel {

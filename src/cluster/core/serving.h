@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/core/said_tokens.h"
 #include "cluster/core/worker_config.h"
 #include "cluster/core/worker_ports.h"
 
@@ -35,6 +36,7 @@ struct Serving {
   bool asked_to_pause = false, paused = false;  // by its client; and the engine was told, for any reason
   uint64_t next_sequence = 0;
   std::vector<int64_t> next_index;  // of each choice's tokens
+  SaidTokens said;
   RemotePrompt prompt;
   bool pinned = false;  // imported pages wait in the cache for it
   Waterfall waterfall;

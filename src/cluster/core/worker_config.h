@@ -37,6 +37,7 @@ struct WorkerConfig {
   Duration deadline_grace =
       std::chrono::seconds(1);                   // the engine ends a request at its deadline; this, later
   Duration remember = std::chrono::seconds(60);  // keys of requests that ended
+  int64_t remember_tokens = int64_t{4} << 20;    // that were said of them, for clients that come back
   int breaker_failures = 3;                      // remote prefills in a row that failed, then local for
   Duration breaker_open = std::chrono::seconds(5);
   Duration drain_limit = std::chrono::seconds(30);

@@ -115,10 +115,12 @@ void WorkerCore::State::hear(WorkerId from, Message& message, WorkerStep& step) 
                  [&](const WritesStopped& said) { pages.hear(from, said, step); },
                  [&](const PrefillNews& said) { pages.hear(from, said, step); },
                  [&](const Drain& said) { roles.drain(said.limit, step); },
-                 [&](const FlipRole& said) { roles.flip(said, step); }, [](const Tokens&) {},
-                 [](const GaveUp&) {}, [](const ProbeAnswer&) {},  // for routers
-                 [](const KvEvents&) {}, [](const Orders&) {},     // the node's
-                 [](const CordonNews&) {}},
+                 [&](const FlipRole& said) { roles.flip(said, step); },
+                 [&](const Recall& said) { answers.hear(from, said, step); }, [](const Tokens&) {},
+                 [](const GaveUp&) {}, [](const ProbeAnswer&) {}, [](const Recalled&) {},  // for routers
+                 [](const KvEvents&) {}, [](const KvSnapshot&) {}, [](const QuotaNews&) {},
+                 [](const AskCache&) {},  // the edge knows the cache
+                 [](const Orders&) {}, [](const CordonNews&) {}},  // the node's
       message);
 }
 

@@ -87,6 +87,7 @@ struct EngineSubmit {  // the events come back as EngineEvent; deadline is set; 
   GenerationRequest request{};
   GrammarSource grammar{};
   std::vector<ResumedChoice> resume{};
+  std::vector<int64_t> told{};  // of each choice of `resume`, the tokens that are not said again; empty: all
   std::string trace{};
 };
 struct EngineCancel {  // the engine answers with a last event as always

@@ -30,6 +30,14 @@ T take(std::string_view& bytes) {
   return value;
 }
 
+// What both read must overlap.
+void check_versions(const char* what, const WireVersions& theirs, const WireVersions& ours) {
+  if (std::min(theirs.newest, ours.newest) >= std::max(theirs.oldest, ours.oldest)) return;
+  throw Error(format(
+      "the peer speaks versions {} to {} of the {}, expected {} to {}: run releases that follow one another",
+      theirs.oldest, theirs.newest, what, ours.oldest, ours.newest));
+}
+
 }  // namespace
 
 Session::Session(SessionSetup setup)
@@ -42,6 +50,8 @@ std::string Session::hello() const {
   put(body, kOldestSessionVersion);
   put(body, static_cast<uint64_t>(setup_.self));
   body.append(setup_.key.begin(), setup_.key.end());
+  put(body, setup_.wire.newest);
+  put(body, setup_.wire.oldest);
   return to_frame(body);
 }
 
@@ -89,20 +99,23 @@ void Session::take_handshake(std::string_view frame, std::string& answer) {
   malformed();
 }
 
-// Later versions may say more after the key.
+// Later versions may say more behind it all.
 void Session::take_hello(std::string_view body, std::string& answer) {
   if (!body.starts_with(setup_.purpose)) malformed();
   body.remove_prefix(setup_.purpose.size());
   const auto newest = take<uint16_t>(body), oldest = take<uint16_t>(body);
+  check_versions("protocol", {newest, oldest}, {kSessionVersion, kOldestSessionVersion});
   version_ = std::min(newest, kSessionVersion);
-  if (version_ < oldest || version_ < kOldestSessionVersion)
-    throw Error(
-        format("the peer speaks versions {} to {} of the protocol, expected {} to {}: run releases that "
-               "follow one another",
-            oldest, newest, kOldestSessionVersion, kSessionVersion));
   const WorkerId id{take<uint64_t>(body)};
   if (body.size() < peer_key_.size()) malformed();
   std::copy_n(body.begin(), peer_key_.size(), peer_key_.begin());
+  body.remove_prefix(peer_key_.size());
+  WireVersions wire{4, 4};  // which did not say
+  if (!body.empty()) {
+    wire.newest = take<uint16_t>(body);
+    wire.oldest = take<uint16_t>(body);
+  }
+  check_versions("messages", wire, setup_.wire);
   if (id == setup_.self) throw Error("the peer has this worker's own id");
   if (setup_.expected && *setup_.expected != id)
     throw Error(format("worker {:x} answers where worker {:x} was expected: it was restarted or moved",

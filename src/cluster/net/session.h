@@ -4,7 +4,7 @@
 //
 // Everything goes through a tunnel (tunnel.h: TLS 1.3), which proves that both belong to the cluster. Inside:
 //
-//   dialer   → Hello{purpose, newest and oldest version spoken, id, key}
+//   dialer   → Hello{purpose, newest and oldest version spoken, id, key, newest and oldest format of messages}
 //   listener ← Hello{…}
 //   dialer   → Ready
 //   both     ↔ packets, in the newest version that both speak
@@ -43,6 +43,7 @@ struct SessionSetup {
   std::function<std::string(WorkerId peer)> objection = {};
   Digest key = {};                            // this node's, see peer_key()
   std::string_view purpose = "cheetah-mesh";  // two sides of one kind meet; a literal
+  WireVersions wire = kWire;                  // of what is said on it
 };
 
 class Session {

@@ -116,7 +116,11 @@ void TcpMesh::renew_credentials() {
 
 SessionSetup TcpMesh::session_setup(bool dials) {
   renew_credentials();
-  return {.self = config_.self, .credentials = config_.credentials, .dials = dials, .key = keys_.own()};
+  return {.self = config_.self,
+      .credentials = config_.credentials,
+      .dials = dials,
+      .key = keys_.own(),
+      .wire = config_.wire};
 }
 
 void TcpMesh::listen() {

@@ -14,6 +14,7 @@ struct TcpMeshConfig {
   WorkerId self{};
   std::string host = "127.0.0.1";  // to listen on; beyond this machine only with credentials
   uint16_t port = 0;               // 0: a free one
+  WireVersions wire = kWire;
   Credentials credentials;  // none: every process of this machine may join; `self` fits the certificate
   std::chrono::milliseconds ping_interval{500};
   std::chrono::milliseconds dead_after{3000};      // silent for so long: gone

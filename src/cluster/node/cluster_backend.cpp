@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cluster/net/crypto.h"
+#include "cluster/wire/request_fields.h"
 #include "engine/refusal.h"
 
 namespace cheetah::cluster {
@@ -12,6 +14,21 @@ const ServedModel& ClusterBackend::model_of(const GenerationRequest& request) co
   const auto named = std::ranges::find(setting_.models, origin_of(request).model, &ServedModel::name);
   return named == setting_.models.end() ? setting_.models.front() : *named;
 }
+
+namespace {
+
+// What makes an answer what it is, so that the same request, and nobody's but its tenant's (cache_salt), is known
+// again at another router.
+std::string recall_name(const ClientRequest& client) {
+  Writer writer(kWire.newest);
+  fields(writer, client.request);
+  fields(writer, client.grammar);
+  writer.text(client.model);
+  const Digest digest = hmac_sha256("recall", writer.take());
+  return {digest.begin(), digest.end()};
+}
+
+}  // namespace
 
 void ClusterBackend::submit(GenerationRequest request, EventSink sink) {
   const RequestId id = request.id;
@@ -34,8 +51,11 @@ void ClusterBackend::submit(GenerationRequest request, EventSink sink) {
   client.may_change_model = origin.may_change_model;
   client.degraded_from = origin.degraded_from;
   client.trace = origin.trace;
+  client.has = origin.has;
+  const bool may_come_back = origin.may_come_back;
   client.request = std::move(request);
   client.request.grammar = nullptr;  // travels as text
+  if (may_come_back) client.recall = recall_name(client);
   setting_.loop.post([this, id, now, counted = std::move(counted), client = std::move(client)]() mutable {
     client.qos_class = setting_.class_of(origin_of(client.request));
     client.uid = setting_.clients.add(id, std::move(counted), now);

@@ -44,6 +44,7 @@ class ClusterBackend final : public GenerationBackend {
   void resume(RequestId id) override { set_paused(id, false); }
   void drain(std::chrono::milliseconds limit) override;
 
+  bool can_go_on() const override { return true; }
   std::string out_of_service() const override { return setting_.has_workers() ? "" : "no workers"; }
   EngineStats stats() const override { return setting_.clients.stats(); }
   std::string explain_last(int64_t num_decisions) const override { return setting_.explain(num_decisions); }

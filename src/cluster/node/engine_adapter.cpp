@@ -18,8 +18,11 @@ RequestId engine_id(RequestKey key) {
 void EngineAdapter::execute(EngineSubmit& submit) {
   running_[submit.key] = {};
   submit.request.id = engine_id(submit.key);
-  for (ResumedChoice& choice : submit.resume)
+  for (size_t i = 0; i < submit.resume.size(); ++i) {
+    ResumedChoice& choice = submit.resume[i];
     submit.request.resume.push_back({std::move(choice.tokens), choice.finished, choice.mirostat_mu});
+    if (i < submit.told.size()) submit.request.resume.back().told = submit.told[i];
+  }
   if (!submit.grammar.kind.empty()) return compile(submit);
   submit_now(submit.key, std::move(submit.request));
 }

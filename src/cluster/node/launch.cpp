@@ -68,6 +68,7 @@ std::unique_ptr<Mesh> make_mesh(const LaunchOptions& options, WorkerId id, InPro
   config.host = options.host;
   config.port = options.port;
   config.credentials = options.credentials;
+  config.wire = options.wire;
   return make_tcp_mesh(config);
 }
 
@@ -115,6 +116,7 @@ std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchPart
   config.router = options.router;
   config.worker = options.worker;
   config.policy_file = options.policy_file;
+  config.wire = options.wire;
   // Renewed well before the queue gives a job that is still worked on to another.
   config.worker.extend_every =
       std::min(config.worker.extend_every, Duration(std::chrono::seconds(options.cluster.visibility_s)) / 3);
@@ -127,8 +129,8 @@ std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchPart
   made.failpoints = parts.failpoints;
   made.mesh = make_mesh(options, config.id, together);
   // Whoever pulls a job must be able to do it: those whose pages fit have a queue of their own.
-  made.services =
-      connect_services(options.cluster, together ? together->services : nullptr, config.model.substr(0, 8));
+  made.services = connect_services(
+      options.cluster, together ? together->services : nullptr, config.model.substr(0, 8), options.map_file);
   if (options.role != Role::kRouter) {
     made.engine = std::make_unique<Engine>(parts.model, engine, parts.engine_hooks);
     if (options.transfer_dtype)

@@ -28,6 +28,8 @@ struct LaunchOptions {
   int64_t receive_bytes = int64_t{64} << 20;
   WorkerConfig worker = {};
   RouterConfig router = {};
+  std::string map_file;       // of the last known map, for a start while etcd is away; may be empty
+  WireVersions wire = kWire;  // others in tests, where a node plays the release before or the next one
 };
 
 struct LaunchParts {

@@ -128,13 +128,22 @@ void Node::State::execute(WorkerOutput& output) {
 void Node::State::send(WorkerId to, const Message& message) {
   if (to != config.id) {
     const FaultAction action = parts.failpoints ? hit("send", message_name(message)) : FaultAction::kNothing;
-    if (action == FaultAction::kDouble) parts.mesh->send(to, encode(message));
-    if (action != FaultAction::kDrop) parts.mesh->send(to, encode(message));
+    const std::string bytes = encode_for(to, message);
+    if (bytes.empty()) return;  // the peer's release has no such message
+    if (action == FaultAction::kDouble) parts.mesh->send(to, bytes);
+    if (action != FaultAction::kDrop) parts.mesh->send(to, bytes);
     return;
   }
   const Audience audience = cluster::audience(message);
   if (audience != Audience::kWorker) feed(RouterInput(PeerMessage{to, message}));
   if (audience != Audience::kRouter) feed(WorkerInput(PeerMessage{to, message}));
+}
+
+// What a peer reads it says in its Hello, which everybody can read.
+std::string Node::State::encode_for(WorkerId to, const Message& message) const {
+  if (std::holds_alternative<Hello>(message)) return encode(message, config.wire.newest);
+  const KnownPeer* peer = peers.find(to);
+  return encode(message, peer ? peer->descriptor.wire_with(config.wire) : config.wire.oldest);
 }
 
 void Node::State::log_decision(const LogDecision& decision) {
@@ -149,7 +158,7 @@ void Node::State::log_decision(const LogDecision& decision) {
 void Node::State::announce(const WorkerDescriptor& descriptor) {
   self = descriptor;
   peers.set_role(descriptor.role);
-  parts.services.registry->announce(worker_key(config.id), encode_descriptor(descriptor));
+  parts.services.registry->announce(worker_key(config.id), encode_descriptor(descriptor, config.wire.newest));
 }
 
 // A few times per second: how busy we are, whether the queue is there, and numbers for observers.
@@ -157,6 +166,10 @@ void Node::State::beat(Time now) {
   next_beat = now + config.heartbeat;
   if (parts.failpoints) parts.failpoints->look_again();
   plan(now);
+  sharing.beat(now);
+  if (config.wire.newest > kWire.newest)  // plays the next release: it may say what nobody here knows
+    for (const auto& [id, peer] : peers.peers())
+      if (peer.linked) parts.mesh->send(id, unknown_message(config.wire.newest));
   log_service("registry", parts.services.registry->state(), missed.registry, now);
   log_service("queue", parts.services.jobs->state(), missed.queue, now);
   const bool queue_is_up = parts.services.jobs->state().up;

@@ -39,6 +39,7 @@ struct NodeConfig {
   RouterConfig router;      // with clients; `self` and `prefer_self` are set from the rest
   WorkerConfig worker;      // with an engine; its descriptor is made from the rest
   std::string policy_file;  // with clients: read again when it changes; may be empty
+  WireVersions wire = kWire;
   Duration heartbeat = std::chrono::milliseconds(200);
 };
 

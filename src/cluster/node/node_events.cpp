@@ -23,7 +23,7 @@ void Node::State::on_registry(const RegistryEvent& event) {
   }
   WorkerDescriptor descriptor;
   try {
-    descriptor = decode_descriptor(event.entry.value);
+    descriptor = decode_descriptor(event.entry.value, config.wire);
   } catch (const Error& error) {
     if (parts.log)
       parts.log->write(
@@ -72,6 +72,7 @@ void Node::State::take_message(WorkerId from, Message message) {
   if (hello && hello->descriptor.id == from) peers.heard(hello->descriptor);
   const std::optional<WorkerDescriptor> taken_off =
       hello && peers.list().taken_off(hello->descriptor) ? std::optional(hello->descriptor) : std::nullopt;
+  if (sharing.hear(from, message, next_change, std::chrono::steady_clock::now())) return;
   const Audience audience = cluster::audience(message);
   if (audience == Audience::kBoth && router && worker) {
     feed(RouterInput(PeerMessage{from, message}));
@@ -107,9 +108,9 @@ void Node::State::on_link(WorkerId peer, bool up, const std::string& why) {
 
 void Node::State::on_kv_events(std::string_view bytes) {
   try {
-    Message message = decode(bytes);
-    if (auto* events = std::get_if<KvEvents>(&message))
-      feed(RouterInput(PeerMessage{events->worker, std::move(message)}));
+    auto message = decode_known(bytes, config.wire);
+    if (auto* events = message ? std::get_if<KvEvents>(&*message) : nullptr)
+      feed(RouterInput(PeerMessage{events->worker, std::move(*message)}));
   } catch (const Error& error) {
     if (parts.log) parts.log->write(LogLevel::kWarning, "kv_events_refused", {{"why", error.what()}});
   }
@@ -127,12 +128,13 @@ void Node::State::on_cache_changes(const std::vector<PrefixChange>& changes) {
     next_change += events.changes.size();
     tell_routers(std::move(events));
   }
+  sharing.cache_changed(changes);
 }
 
 // Over the bus, or, where there is none, over the links.
 void Node::State::tell_routers(KvEvents events) {
   const Message message = std::move(events);
-  const std::string bytes = encode(message);
+  const std::string bytes = encode(message, config.wire.newest);
   if (parts.services.events->publish(format("kv.{:016x}", static_cast<uint64_t>(config.id)), bytes)) return;
   if (router) feed(RouterInput(PeerMessage{config.id, message}));
   for (const auto& [id, peer] : peers.peers())

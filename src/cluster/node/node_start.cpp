@@ -27,6 +27,10 @@ Node::State::State(const NodeConfig& node_config, NodeParts node_parts)
       parts(std::move(node_parts)),
       self(describe_self()),
       peers(*parts.mesh, config.id, config.role, parts.routing != nullptr),
+      sharing({.routing = parts.routing.get(),
+          .has_cache = parts.engine != nullptr,
+          .peers = peers,
+          .send = [this](WorkerId to, const Message& message) { send(to, message); }}),
       clients(config.id) {
   make_cores();
   make_operator();
@@ -49,6 +53,7 @@ Node::State::~State() {
 WorkerDescriptor Node::State::describe_self() const {
   WorkerDescriptor descriptor;
   descriptor.id = config.id;
+  descriptor.wire = config.wire.newest;
   descriptor.name = config.name;
   descriptor.role = parts.engine ? config.role : Role::kRouter;
   descriptor.state = parts.engine ? WorkerState::kStarting : WorkerState::kReady;
@@ -112,6 +117,7 @@ void Node::State::make_cores() {
       .grammars = *parts.grammars,
       .loop = loop,
       .kv = self.kv,
+      .wire = config.wire,
       .feed = [this](WorkerInput input) { feed(std::move(input)); }});
   if (router) feed_both(PeerUp{config.id});
   parts.engine->watch_cache([this](std::vector<PrefixChange>&& changes) {
@@ -180,7 +186,8 @@ void Node::State::start_mesh() {
   // Decoded here: the node's thread has enough to do.
   events.on_message = [this](WorkerId peer, std::string&& bytes) {
     try {
-      loop.post([this, peer, message = decode(bytes)]() mutable { on_message(peer, std::move(message)); });
+      if (auto message = decode_known(bytes, config.wire))
+        loop.post([this, peer, said = std::move(*message)]() mutable { on_message(peer, std::move(said)); });
     } catch (const Error& error) {
       if (parts.log)
         parts.log->write(LogLevel::kError, "peer_message_refused",

@@ -19,6 +19,7 @@
 #include "cluster/node/planner_seat.h"
 #include "cluster/node/policy_watch.h"
 #include "cluster/node/request_traces.h"
+#include "cluster/node/sharing.h"
 #include "cluster/node/worker_edge.h"
 #include "engine/tags/cluster_times.h"
 
@@ -75,6 +76,7 @@ struct Node::State {
   SharedClusterTimes times_of(const Emit::Summary& summary) const;
   void execute(WorkerOutput& output);
   void send(WorkerId to, const Message& message);
+  std::string encode_for(WorkerId to, const Message& message) const;
   FaultAction hit(std::string_view kind, std::string_view name);
   bool injected(const WorkerOutput& output);
   bool injected(const WorkerInput& input);
@@ -94,6 +96,7 @@ struct Node::State {
   std::unique_ptr<RouterCore> router;
   std::unique_ptr<WorkerCore> worker;
   std::unique_ptr<WorkerEdge> edge;
+  Sharing sharing;
   ClientAdapter clients;
   std::unique_ptr<ClusterBackend> backend;
 

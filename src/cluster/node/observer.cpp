@@ -105,7 +105,9 @@ void Observer::on_registry(const RegistryEvent& event) {
 
 void Observer::on_message(WorkerId from, std::string_view bytes) {
   try {
-    const Message message = decode(bytes);
+    const auto known = decode_known(bytes);
+    if (!known) return;
+    const Message& message = *known;
     if (const auto* said = std::get_if<Orders>(&message))
       return orders_.with([&](OrderBook& book) { book.merge(said->orders); });
     seen_.with([&](Seen& all) {

@@ -15,12 +15,12 @@ bool prefills(Role role) { return role == Role::kPrefill || role == Role::kBoth;
 PeerTable::PeerTable(Mesh& mesh, WorkerId self, Role role, bool takes_clients)
     : mesh_(mesh), self_(self), role_(role), takes_clients_(takes_clients) {}
 
-// Routers talk to all workers, prefill workers to decode workers. A decode worker may have clients of its
+// Routers talk to everybody, prefill workers to decode workers. A decode worker may have clients of its
 // own, which is not visible in its role: it links to its equals.
 bool PeerTable::useful(const WorkerDescriptor& descriptor) const {
   if (descriptor.id == self_) return false;
   const Role other = descriptor.role;
-  if (role_ == Role::kRouter || other == Role::kRouter) return role_ != other;
+  if (role_ == Role::kRouter || other == Role::kRouter) return true;
   if (takes_clients_ || (decodes(role_) && decodes(other))) return true;
   return (prefills(role_) && decodes(other)) || (decodes(role_) && prefills(other));
 }

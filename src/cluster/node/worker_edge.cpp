@@ -20,6 +20,7 @@ int queue_priority(int priority) { return std::clamp(priority + 1, 0, kNumPriori
 
 WorkerEdge::WorkerEdge(const Setting& setting)
     : jobs_(setting.jobs),
+      wire_(setting.wire),
       loop_(setting.loop),
       feed_(setting.feed),
       engine_({setting.engine, setting.grammars, setting.loop, background_, setting.feed}),
@@ -49,7 +50,7 @@ void WorkerEdge::execute(const PushJob& push) {
   const PrefillJob& job = push.job;
   Job queued{.id = format("{:016x}.{}.{}", static_cast<uint64_t>(job.key.uid),
                  static_cast<uint32_t>(job.key.attempt), static_cast<uint64_t>(job.reservation)),
-      .bytes = encode_job(job),
+      .bytes = encode_job(job, wire_.newest),
       .priority = queue_priority(job.priority)};
   jobs_.push(std::move(queued), [this, key = job.key, reservation = job.reservation](PushResult result) {
     if (result == PushResult::kQueued || result == PushResult::kDuplicate) return;
@@ -63,7 +64,7 @@ void WorkerEdge::execute(const PushJob& push) {
 void WorkerEdge::deliver(Delivery&& delivery) {
   std::optional<PrefillJob> job;
   try {
-    job = decode_job(delivery.bytes);
+    job = decode_job(delivery.bytes, wire_);
   } catch (const Error&) {
     jobs_.ack(delivery.tag);  // nobody can do it
   }

@@ -21,6 +21,7 @@ class WorkerEdge {
     GrammarCache& grammars;
     NodeLoop& loop;
     KvDescriptor kv;
+    WireVersions wire;
     FeedWorker feed;
   };
   explicit WorkerEdge(const Setting& setting);
@@ -39,6 +40,7 @@ class WorkerEdge {
   void deliver(Delivery&& delivery);
 
   JobQueue& jobs_;
+  const WireVersions wire_;
   NodeLoop& loop_;
   FeedWorker feed_;
   uint64_t jobs_handled_ = 0;

@@ -260,6 +260,33 @@ TEST(Quotas, ABucketRefillsAndAnOversizedRequestPassesWhenItIsFull) {
   EXPECT_FALSE(quotas.take("a", 50, kStart + milliseconds(40'200), qos));
 }
 
+// As if there were one bucket, but for the moment that news take.
+TEST(Quotas, RoutersThatTellEachOtherShareOneBucket) {
+  QosConfig qos;
+  qos.quotas = {{.tenant = "*", .tokens_per_s = 10, .burst_tokens = 100}};
+  Quotas a, b, late;
+  const auto tell = [&](Quotas& from, Quotas& to, Time now) {
+    for (const QuotaNews::Entry& entry : from.untold()) to.hear(entry, now, qos);
+  };
+  EXPECT_FALSE(b.take("t", 10, kStart, qos));
+  tell(b, a, kStart);
+  EXPECT_FALSE(a.take("t", 60, kStart, qos));
+  tell(a, b, kStart);
+  EXPECT_TRUE(b.take("t", 31, kStart, qos)) << "30 are left";
+  EXPECT_FALSE(b.take("t", 30, kStart, qos));
+  tell(b, a, kStart);
+  EXPECT_TRUE(a.untold().empty()) << "what others took is not told again";
+  EXPECT_TRUE(a.take("t", 1, kStart, qos));
+  b.give_back("t", 20, qos);
+  tell(b, a, kStart);
+  EXPECT_FALSE(a.take("t", 20, kStart, qos));
+  // One that starts has what the others say is left.
+  for (const QuotaNews::Entry& entry : a.all()) late.hear(entry, kStart, qos);
+  EXPECT_TRUE(late.take("t", 1, kStart, qos));
+  EXPECT_FALSE(late.take("t", 10, kStart + milliseconds(1000), qos)) << "and fills again";
+  EXPECT_FALSE(late.take("u", 100, kStart, qos)) << "of another tenant nobody has said anything";
+}
+
 TEST(Quotas, RemembersABoundedNumberOfTenants) {
   QosConfig qos;
   qos.quotas = {{.tenant = "*", .tokens_per_s = 1, .burst_tokens = 1}};

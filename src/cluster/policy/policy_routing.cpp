@@ -343,6 +343,16 @@ void PolicyRouting::learn(WorkerId from, const KvEvents& events) {
   numbers_.kv_index_unsure = static_cast<int64_t>(kv_index_.unsure().size());
 }
 
+void PolicyRouting::learn(WorkerId from, const KvSnapshot& snapshot) {
+  kv_index_.resync(from, snapshot.next_number, snapshot.blocks);
+  numbers_.kv_index_blocks = kv_index_.num_blocks();
+  numbers_.kv_index_unsure = static_cast<int64_t>(kv_index_.unsure().size());
+}
+
+void PolicyRouting::hear(const QuotaNews& news, Time now) {
+  for (const QuotaNews::Entry& entry : news.entries) admission_.quotas.hear(entry, now, config_.qos);
+}
+
 std::string PolicyRouting::worth_text() const {
   std::string text;
   for (const auto& [model, memory] : memory_)

@@ -39,6 +39,10 @@ class PolicyRouting : public Routing {
   void worker_ready(const WorkerDescriptor& worker) override;
   void forget(WorkerId worker) override;
   void learn(WorkerId from, const KvEvents& events) override;
+  void learn(WorkerId from, const KvSnapshot& snapshot);
+  std::vector<QuotaNews::Entry> untold_quotas() { return admission_.quotas.untold(); }
+  std::vector<QuotaNews::Entry> all_quotas() const { return admission_.quotas.all(); }
+  void hear(const QuotaNews& news, Time now);  // of another router
 
   // About once per second, as often as it is asked: what should change in the cluster. The caller sends the
   // flip.

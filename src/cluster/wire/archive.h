@@ -33,6 +33,8 @@ concept MaybeConst = std::same_as<std::remove_cvref_t<M>, T>;
 class Writer {
  public:
   static constexpr bool kReads = false;
+  explicit Writer(uint16_t version) : version_(version) {}
+  uint16_t version() const { return version_; }
 
   template <class T>
   requires std::integral<T> || std::is_enum_v<T>
@@ -84,6 +86,7 @@ class Writer {
       return value;
   }
   void count(size_t value) { number(static_cast<uint32_t>(value)); }
+  uint16_t version_;
   std::string out_;
 };
 
@@ -91,6 +94,8 @@ class Reader {
  public:
   static constexpr bool kReads = true;
   explicit Reader(std::string_view bytes) : left_(bytes) {}
+  uint16_t version() const { return version_; }  // of what is read
+  void set_version(uint16_t version) { version_ = version; }
 
   template <class T>
   requires std::integral<T> || std::is_enum_v<T>
@@ -170,6 +175,7 @@ class Reader {
     return bytes;
   }
   std::string_view left_;
+  uint16_t version_ = 0;
 };
 
 // Something that may be absent: a flag, then the value.

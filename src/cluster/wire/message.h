@@ -66,6 +66,10 @@ struct Generate {
   WorkerId prefill_hint{};  // 0: the first to pull the job
   std::optional<Microseconds> time_left{};
   std::string trace{};  // W3C traceparent of the request's span; may be empty
+  // Since version 5. What a router that asks for it later calls the answer; empty: nobody will.
+  std::string recall{};
+  // Of each choice of `resume`, how many tokens its router has forwarded: the others are said again. Empty: all.
+  std::vector<int64_t> told{};
 };
 
 // A slab of pages on its way, on the decode worker's clock: times since the request came there.
@@ -239,6 +243,38 @@ struct PrefillNews {
   int64_t tokens_ready = 0;
 };
 
+// Router to decode worker, since version 5: which tokens did you say when another router asked for this? A client
+// whose stream ended with that router wants the rest of it from this one.
+struct Recall {
+  RequestUid uid{};  // here
+  std::string recall{};
+};
+struct Recalled {
+  RequestUid uid{};
+  bool known = false;
+  int64_t max_tokens = 0, min_tokens = 0;       // as the request had them
+  std::vector<std::vector<int32_t>> choices{};  // empty: none was said
+};
+
+// Router to worker, since version 5: what does your prefix cache hold? The router has just met it, or missed some of
+// its KvEvents.
+struct AskCache {};
+struct KvSnapshot {
+  uint64_t next_number = 0;  // of the change that is not in it
+  std::vector<uint64_t> blocks{};
+};
+
+// Router to router, since version 5, so that a quota is one quota whoever is asked: what tenants took since this was
+// said last, and, to one that has just come, what they have left.
+struct QuotaNews {
+  struct Entry {
+    std::string tenant{};
+    double taken = 0;  // 0: `left` alone
+    double left = 0;
+  };
+  std::vector<Entry> entries{};
+};
+
 // What an operator wants of the cluster. Every node keeps all of them; of each subject the newest counts.
 struct Order {
   std::string subject{};  // "cordon/NODE", "role/NODE", "replicas/POOL"
@@ -261,7 +297,7 @@ struct CordonNews {
 // The order is the wire's: append only.
 using Message = std::variant<Hello, Heartbeat, Generate, Tokens, GaveUp, Cancel, Pause, Probe, ProbeAnswer,
     PrefillJob, Claimed, ClaimAnswer, SlabPosted, PrefillDone, PrefillFailed, WritesStopped, Drain, FlipRole,
-    KvEvents, PrefillNews, Orders, CordonNews>;
+    KvEvents, PrefillNews, Recall, Recalled, AskCache, KvSnapshot, QuotaNews, Orders, CordonNews>;
 
 std::string_view message_name(const Message& message);
 

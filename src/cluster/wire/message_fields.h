@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The fields of each message, in the order of the wire.
+// The fields of each message, in the order of the wire. What a release adds goes to the end of its message, whichever
+// struct it belongs to, so that the release before can skip it.
 #include "cluster/wire/archive.h"
 #include "cluster/wire/message.h"
 #include "cluster/wire/request_fields.h"
@@ -48,6 +49,7 @@ void fields(A& a, M& m) {
   a.between(m.max_sequences, int64_t{0}, kMaxCount);
   a.between(m.num_pages, int64_t{0}, kMaxCount);
   a.between(m.max_context, int64_t{0}, kMaxCount);
+  if (a.version() >= 5) a.number(m.wire);
 }
 
 template <class A, MaybeConst<WorkerLoad> M>
@@ -102,11 +104,14 @@ void fields(A& a, M& m) {
   fields(a, m.key);
   fields(a, m.request);
   fields(a, m.grammar);
-  a.list(m.resume, kMaxChoices, 9, [&](auto& choice) { fields(a, choice); });
+  a.list(m.resume, kMaxChoices, 5, [&](auto& choice) { fields(a, choice); });
   a.choice(m.prefill, PrefillPlace::kElsewhere);
   a.number(m.prefill_hint);
   maybe(a, m.time_left, [&](auto& left) { a.span(left); });
   a.text(m.trace);
+  if (a.version() < 5) return;
+  a.text(m.recall);
+  a.list(m.told, kMaxChoices, 8, [&](auto& count) { a.between(count, int64_t{0}, kMaxCount); });
 }
 
 template <class A, MaybeConst<Tokens> M>
@@ -246,6 +251,39 @@ void fields(A& a, M& m) {
     a.choice(change.kind, CacheChange::Kind::kCleared);
     a.number(change.block);
     a.number(change.parent);
+  });
+}
+
+template <class A, MaybeConst<Recall> M>
+void fields(A& a, M& m) {
+  a.number(m.uid);
+  a.text(m.recall);
+}
+
+template <class A, MaybeConst<Recalled> M>
+void fields(A& a, M& m) {
+  a.number(m.uid);
+  a.number(m.known);
+  a.between(m.max_tokens, int64_t{0}, kMaxCount);
+  a.between(m.min_tokens, int64_t{0}, kMaxCount);
+  a.list(m.choices, kMaxChoices, 4, [&](auto& tokens) { token_ids(a, tokens); });
+}
+
+template <class A, MaybeConst<AskCache> M>
+void fields(A&, M&) {}
+
+template <class A, MaybeConst<KvSnapshot> M>
+void fields(A& a, M& m) {
+  a.number(m.next_number);
+  a.list(m.blocks, kMaxListItems, 8, [&](auto& block) { a.number(block); });
+}
+
+template <class A, MaybeConst<QuotaNews> M>
+void fields(A& a, M& m) {
+  a.list(m.entries, kMaxListItems, 20, [&](auto& entry) {
+    a.text(entry.tenant);
+    a.finite(entry.taken);
+    a.finite(entry.left);
   });
 }
 

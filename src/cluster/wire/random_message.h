@@ -13,6 +13,7 @@ class Chance {
  public:
   static constexpr bool kReads = true;
   explicit Chance(uint64_t seed) : draw_(seed) {}
+  uint16_t version() const { return kWire.newest; }
 
   template <class T>
   requires std::integral<T> || std::is_enum_v<T>

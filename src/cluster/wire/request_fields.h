@@ -24,6 +24,7 @@ void fields(A& a, M& m) {
   a.finite(m.repetition_penalty);
   a.finite(m.frequency_penalty);
   a.finite(m.presence_penalty);
+  if (a.version() < 5) return;
   a.finite(m.dry.multiplier);
   a.finite(m.dry.base);
   a.number(m.dry.allowed_length);
@@ -57,7 +58,7 @@ void fields(A& a, M& m) {
   a.between(m.best_of, 1, kMaxChoices);
   fields(a, m.sampling);
   a.finite(m.typical_p);
-  a.list(m.dry_breakers, kMaxStops, 4, [&](auto& text) { a.text(text); });
+  if (a.version() >= 5) a.list(m.dry_breakers, kMaxStops, 4, [&](auto& text) { a.text(text); });
   a.list(m.logit_bias, kMaxListItems, 8, [&](auto& bias) {
     a.number(bias.first);
     a.number(bias.second);
@@ -67,8 +68,8 @@ void fields(A& a, M& m) {
   a.number(m.seed);
   maybe(a, m.top_logprobs, [&](auto& top) { a.between(top, 0, 1024); });
   a.number(m.prompt_logprobs);
-  maybe(a, m.top_prompt_logprobs, [&](auto& top) { a.between(top, 0, 1024); });
-  maybe(a, m.reasoning, [&](auto& reasoning) { fields(a, reasoning); });
+  if (a.version() >= 5) maybe(a, m.top_prompt_logprobs, [&](auto& top) { a.between(top, 0, 1024); });
+  if (a.version() >= 5) maybe(a, m.reasoning, [&](auto& reasoning) { fields(a, reasoning); });
   a.list(m.stop, kMaxStops, 4, [&](auto& stop) { a.text(stop); });
   token_ids(a, m.stop_ids);
   a.number(m.ignore_eos);
@@ -78,6 +79,7 @@ void fields(A& a, M& m) {
   a.number(m.normalize);
   a.number(m.priority);
   a.text(m.cache_salt);
+  if (a.version() >= 5) token_ids(a, m.prediction);
 }
 
 template <class A, MaybeConst<GeneratedToken> M>
@@ -111,7 +113,7 @@ void fields(A& a, M& m) {
   a.between(m.choice, 0, kMaxChoices - 1);
   a.list(m.tokens, kMaxListItems, 12, [&](auto& token) { fields(a, token); });
   a.text(m.text);
-  a.finite(m.mirostat_mu);
+  if (a.version() >= 5) a.finite(m.mirostat_mu);
   maybe(a, m.finish, [&](auto& finish) { a.choice(finish, FinishReason::kError); });
   a.text(m.stop_string);
   a.text(m.error);
@@ -123,13 +125,16 @@ void fields(A& a, M& m) {
   fields(a, m.times);
   a.list(m.embedding, kMaxListItems, 4, [&](auto& value) { a.number(value); });
   a.list(m.prompt_logprobs, kMaxListItems, 12, [&](auto& token) { fields(a, token); });
+  if (a.version() < 5) return;
+  a.between(m.accepted_drafts, int64_t{0}, kMaxCount);
+  a.between(m.rejected_drafts, int64_t{0}, kMaxCount);
 }
 
 template <class A, MaybeConst<ResumedChoice> M>
 void fields(A& a, M& m) {
   token_ids(a, m.tokens);
   a.number(m.finished);
-  a.finite(m.mirostat_mu);
+  if (a.version() >= 5) a.finite(m.mirostat_mu);
 }
 
 template <class A, MaybeConst<GrammarSource> M>

@@ -17,7 +17,8 @@ void OracleEngine::submit(const EngineSubmit& submit) {
     const std::vector<int32_t>& right = running.answer[i].tokens;
     if (tokens.size() > right.size() || !std::equal(tokens.begin(), tokens.end(), right.begin()))
       simulation_.violate("a request is resumed with tokens it never had");
-    running.said[i] = tokens.size();
+    running.said[i] = i < submit.told.size() ? static_cast<size_t>(submit.told[i]) : tokens.size();
+    if (running.said[i] > tokens.size()) simulation_.violate("more was told than was said");
     running.finished[i] = submit.resume[i].finished;
   }
   check_cached_pages(running);

@@ -2,6 +2,7 @@
 #include "testing/cluster/sim_clients.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
 #include "testing/cluster/sim_cluster.h"
@@ -20,8 +21,49 @@ void SimClients::sent_in_vain(RequestUid uid) {
 }
 
 void SimClients::router_died(WorkerId router) {
-  for (auto& [uid, client] : clients_)
-    if (client.router == router && !client.ended) client.orphaned = true;
+  for (auto& [uid, client] : clients_) {
+    if (client.router != router || client.ended || client.orphaned) continue;
+    client.orphaned = true;
+    if (client.cancelled || client.poison || simulation_.happens(0.2)) continue;
+    simulation_.after(simulation_.between(5, 400), [this, uid = uid] { come_back(uid); });
+  }
+}
+
+SimNode* SimClients::any_router() {
+  std::vector<SimNode*> routers;
+  for (const auto& [id, node] : cluster_.nodes())
+    if (node->router() != nullptr && !node->stopped()) routers.push_back(node.get());
+  if (routers.empty()) return nullptr;
+  return routers[static_cast<size_t>(simulation_.below(static_cast<int64_t>(routers.size())))];
+}
+
+// With its request and how far it was, which is at least an event behind what it got.
+void SimClients::come_back(RequestUid uid) {
+  SimNode* router = any_router();
+  if (router == nullptr) {
+    simulation_.after(milliseconds(200), [this, uid] { come_back(uid); });
+    return;
+  }
+  Client client = clients_.at(uid);
+  client.has.clear();
+  for (size_t& got : client.got) client.has.push_back(static_cast<int64_t>(std::exchange(got, 0)) - 2);
+  client.finished.assign(client.finished.size(), false);
+  client.orphaned = false;
+  client.vain_sends = 0;
+  client.asked = simulation_.now();
+  ++counts_.came_back;
+  send(*router, make_uid(router->id(), ++num_asked_), std::move(client));
+}
+
+void SimClients::send(SimNode& router, RequestUid uid, Client client) {
+  client.router = router.id();
+  ClientRequest asked{.uid = uid, .request = client.request};
+  asked.request.deadline = router.clock() + client.limit;
+  asked.race = simulation_.happens(0.1);
+  asked.recall = format("{:x}", client.request.seed);
+  if (!client.has.empty()) asked.has = client.has;
+  clients_.insert_or_assign(uid, std::move(client));
+  router.tell(RouterInput(std::move(asked)));
 }
 
 GenerationRequest SimClients::make_request() {
@@ -45,14 +87,11 @@ GenerationRequest SimClients::make_request() {
 }
 
 void SimClients::ask(bool must_succeed) {
-  std::vector<SimNode*> routers;
-  for (const auto& [id, node] : cluster_.nodes())
-    if (node->router() != nullptr && !node->stopped()) routers.push_back(node.get());
-  if (routers.empty()) return;
-  SimNode& router = *routers[static_cast<size_t>(simulation_.below(static_cast<int64_t>(routers.size())))];
+  SimNode* found = any_router();
+  if (found == nullptr) return;
+  SimNode& router = *found;
   const RequestUid uid = make_uid(router.id(), ++num_asked_);
   Client client;
-  client.router = router.id();
   client.request = make_request();
   client.answer = oracle_answer(client.request);
   client.got.resize(client.answer.size());
@@ -66,14 +105,10 @@ void SimClients::ask(bool must_succeed) {
     simulation_.log(format("client asks {:016x} at {}: prompt {}, n {}, best_of {}, max {}",
         static_cast<uint64_t>(uid), router.spec().name, client.request.prompt.size(), client.request.n,
         client.request.best_of, client.request.max_tokens));
-  ClientRequest asked{.uid = uid, .request = client.request};
-  asked.request.deadline = router.clock() + client.limit;
-  asked.race = simulation_.happens(0.1);
-  clients_.emplace(uid, std::move(client));
   if (!must_succeed && simulation_.happens(0.12)) {
     cluster_.on(router.id(), simulation_.between(0, 700), [this, uid, id = router.id()] {
       Client& mine = clients_.at(uid);
-      if (mine.ended) return;
+      if (mine.ended || mine.orphaned) return;
       mine.cancelled = true;
       cluster_.find(id)->tell(RouterInput(ClientCancel{uid}));
     });
@@ -85,7 +120,7 @@ void SimClients::ask(bool must_succeed) {
             cluster_.find(id)->tell(RouterInput(ClientPause{uid, paused}));
           });
   }
-  router.tell(RouterInput(std::move(asked)));
+  send(router, uid, std::move(client));
 }
 
 void SimClients::emit(WorkerId router, const Emit& emit) {

@@ -12,6 +12,7 @@
 namespace cheetah::cluster::simulation {
 
 class SimCluster;
+class SimNode;
 
 class SimClients {
  public:
@@ -27,7 +28,7 @@ class SimClients {
   void check_at_end();
 
   struct Counts {
-    int64_t requests = 0, completed = 0, failed = 0, cancelled = 0, orphaned = 0;
+    int64_t requests = 0, completed = 0, failed = 0, cancelled = 0, orphaned = 0, came_back = 0;
   };
   const Counts& counts() const { return counts_; }
 
@@ -36,7 +37,8 @@ class SimClients {
     WorkerId router{};
     GenerationRequest request;
     std::vector<OracleChoice> answer;
-    std::vector<size_t> got;
+    std::vector<size_t> got;   // on this stream: of one that goes on elsewhere the beginning comes again
+    std::vector<int64_t> has;  // before it
     std::vector<bool> finished;
     bool ended = false, cancelled = false, orphaned = false, failed = false, must_succeed = false,
          poison = false;
@@ -45,6 +47,9 @@ class SimClients {
     Duration limit{};
   };
   GenerationRequest make_request();
+  SimNode* any_router();
+  void come_back(RequestUid uid);
+  void send(SimNode& router, RequestUid uid, Client client);
   void check_event(Client& client, const Emit& emit);
   void check_finish(Client& client, const GenerationEvent& event);
 

@@ -24,7 +24,9 @@ SimCluster::~SimCluster() = default;
 
 void SimCluster::build() {
   decode_centric_ = simulation_.happens(0.3);
-  const int64_t most_decode = simulation_.happens(0.2) ? 9 : 3;
+  if (simulation_.happens(0.25))
+    releases_ = simulation_.happens(0.5) ? Releases::kWithPrevious : Releases::kWithNext;
+  const int64_t most_decode = simulation_.happens(0.001) ? 60 : simulation_.happens(0.2) ? 9 : 3;
   const int64_t prefill = simulation_.below(3), decode = 1 + simulation_.below(most_decode),
                 both = simulation_.below(2);
   const int64_t memory = simulation_.happens(0.3) ? 12 : 48;
@@ -42,8 +44,13 @@ void SimCluster::build() {
   for (int64_t i = 0; i < both; ++i) add("b", i, false, true, Role::kBoth);
 }
 
-SimNode& SimCluster::start(const NodeSpec& spec) {
+SimNode& SimCluster::start(const NodeSpec& wanted) {
   const WorkerId id{simulation_.bits() | 1};
+  NodeSpec spec = wanted;
+  if (mixes_releases())
+    spec.wire = simulation_.happens(0.5)               ? kWire
+                : releases_ == Releases::kWithPrevious ? WireVersions{4, 4}
+                                                       : WireVersions{6, 5};
   auto owned = std::make_unique<SimNode>(*this, id, spec, simulation_.between(0, 5'000'000));
   SimNode& node = *owned;
   simulation_.log(format("{} starts as {:016x}", spec.name, static_cast<uint64_t>(id)));

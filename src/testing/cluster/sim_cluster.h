@@ -67,11 +67,12 @@ class SimCluster {
   void request_submitted(SimNode& node, const EngineSubmit& submit);
   std::optional<Time> death_of(WorkerId id) const;
   bool uses_policies() const { return uses_policies_; }
+  bool mixes_releases() const { return releases_ != Releases::kOne; }
   void may_crash(SimNode& node);  // between two of its outputs
 
  private:
   void build();
-  SimNode& start(const NodeSpec& spec);
+  SimNode& start(const NodeSpec& wanted);
   void kill(WorkerId id);
   void restart_later(const NodeSpec& spec, Duration delay);
   void check_at_end();
@@ -88,6 +89,8 @@ class SimCluster {
   PlantedBug bug_;
   Verdict verdict_;
   FaultRates rates_;
+  enum class Releases : uint8_t { kOne, kWithPrevious, kWithNext };
+  Releases releases_ = Releases::kOne;  // a process that starts again may be of the other one
   bool faults_on_ = true, decode_centric_ = false, uses_policies_ = false;
   std::map<WorkerId, std::unique_ptr<SimNode>> nodes_;
   std::map<WorkerId, Time> deaths_;

@@ -81,8 +81,22 @@ void SimNetwork::send(WorkerId from, WorkerId to, const Message& message) {
     deliver(from, to, message, delay + simulation_.between(0, 60));
 }
 
+// As the receiver reads what the sender wrote; nothing where one of the two has no such message.
+std::optional<Message> SimNetwork::on_the_wire(WorkerId from, WorkerId to, const Message& message) {
+  SimNode* sender = cluster_.find(from);
+  SimNode* receiver = cluster_.find(to);
+  const bool mixed = cluster_.mixes_releases() && sender != nullptr && receiver != nullptr;
+  if (!mixed) return through_codec_ ? decode(encode(message)) : message;
+  const WireVersions &theirs = receiver->spec().wire, &ours = sender->spec().wire;
+  const uint16_t common = std::max(ours.oldest, std::min(ours.newest, theirs.newest));
+  const std::string bytes = encode(message, std::holds_alternative<Hello>(message) ? ours.newest : common);
+  return bytes.empty() ? std::nullopt : decode_known(bytes, theirs);
+}
+
 void SimNetwork::deliver(WorkerId from, WorkerId to, const Message& message, Duration delay) {
-  auto shared = std::make_shared<Message>(through_codec_ ? decode(encode(message)) : message);
+  const auto arrives = on_the_wire(from, to, message);
+  if (!arrives) return;
+  auto shared = std::make_shared<Message>(*arrives);
   const uint64_t life = link(from, to).life;
   cluster_.on(to, delay, [this, from, to, shared, life] {
     const Link& one = link(from, to);

@@ -3,6 +3,7 @@
 // Links between the processes of a simulation: they break, come back, and lose, repeat and delay messages.
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "cluster/wire/message.h"
@@ -36,6 +37,7 @@ class SimNetwork {
     Time last[2] = {};
   };
   Link& link(WorkerId a, WorkerId b);
+  std::optional<Message> on_the_wire(WorkerId from, WorkerId to, const Message& message);
   void deliver(WorkerId from, WorkerId to, const Message& message, Duration delay);
 
   SimCluster& cluster_;

@@ -21,6 +21,7 @@ WorkerConfig worker_config(WorkerId id, const NodeSpec& spec) {
   config.descriptor.kv.page_tokens = kPageTokens;
   config.descriptor.max_sequences = 32;
   config.descriptor.max_context = 4096;
+  config.descriptor.wire = spec.wire.newest;
   config.slab_tokens = 2 * kPageTokens;
   config.min_remote_tokens = 2 * kPageTokens;
   config.max_reservations = 6;
@@ -60,6 +61,7 @@ RouterConfig router_config(WorkerId id, bool prefer_self, PlantedBug bug) {
   config.no_worker_wait = milliseconds(1500);
   config.resume_wait = milliseconds(4000);
   config.deadline_grace = milliseconds(300);
+  config.recall_wait = milliseconds(150);
   config.default_time_limit = milliseconds(20000);
   if (bug == PlantedBug::kCountsBadLuck) config.settle = {};
   return config;

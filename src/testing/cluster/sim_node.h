@@ -27,6 +27,7 @@ struct NodeSpec {
   bool router = false, worker = true;
   Role role = Role::kBoth;
   int64_t receive_pages = 40;
+  WireVersions wire = kWire;  // of its release
 };
 
 // A part that does what this output of a core asks for.

@@ -35,6 +35,7 @@ void add(Verdict& all, const Verdict& one) {
   all.clients.failed += one.clients.failed;
   all.clients.cancelled += one.clients.cancelled;
   all.clients.orphaned += one.clients.orphaned;
+  all.clients.came_back += one.clients.came_back;
   all.steps += one.steps;
   for (const auto& [kind, number] : one.fault_kinds) all.fault_kinds[kind] += number;
   for (size_t i = 0; i < all.counters.size(); ++i) all.counters[i] += one.counters[i];
@@ -43,10 +44,9 @@ void add(Verdict& all, const Verdict& one) {
 std::string report(int64_t seeds, const Verdict& all) {
   std::string text = format(
       "{} seeds: {} faults; {} requests: {} completed, {} failed cleanly, {} cancelled, {} lost their "
-      "router; {} "
-      "steps\n",
+      "router and {} of them came back to another; {} steps\n",
       seeds, all.faults, all.clients.requests, all.clients.completed, all.clients.failed,
-      all.clients.cancelled, all.clients.orphaned, all.steps);
+      all.clients.cancelled, all.clients.orphaned, all.clients.came_back, all.steps);
   for (const auto& [kind, number] : all.fault_kinds) text += format("  {:7} {}\n", number, kind);
   for (size_t i = 0; i < all.counters.size(); ++i)
     text += format("  {:7} {}\n", all.counters[i], counter_name(static_cast<Counter>(i)));
@@ -82,7 +82,8 @@ TEST(Simulation, EveryRequestEndsOnceWithItsOwnTokensWhateverGoesWrong) {
            Counter::kDuplicatesDropped, Counter::kProbes, Counter::kRaces, Counter::kRacesWonBySecond,
            Counter::kUnavailable, Counter::kFallbacks, Counter::kNoSpace, Counter::kBreakerOpened,
            Counter::kJobsDirect, Counter::kJobsRefused, Counter::kSlabsImported, Counter::kSlabsRefused,
-           Counter::kQuarantined, Counter::kOrphansCancelled, Counter::kFlips, Counter::kFlipsRefused})
+           Counter::kQuarantined, Counter::kOrphansCancelled, Counter::kFlips, Counter::kFlipsRefused,
+           Counter::kResumed, Counter::kResumedAnew})
     EXPECT_GT(all.counters[static_cast<size_t>(counter)], 0) << counter_name(counter) << '\n' << summary;
 }
 
