@@ -206,7 +206,7 @@ class Node(Process):
         super().__init__([*cluster.prefix_for(name), PROGRAM, "serve", cluster.model, "--role", role, "--cluster", cluster.url_for(name), "--node-name", name,
                           *cluster.credentials_for(name), "--policy-file", cluster.policy, "--threads", "1", "--max-model-len", "512",
                           "--kv-memory", cluster.kv_memory, *(["--port", str(self.port)] if role == "router" else []), *cluster.flags_for(name)],
-                         f"{cluster.folder}/{name}.log", {"CHEETAH_FAILPOINTS": "@" + self.faults, **cluster.environment}, cluster.errors)
+                         f"{cluster.folder}/{name}.log", {"CHEETAH_FAILPOINTS": "@" + self.faults, **cluster.environment_for(name)}, cluster.errors)
 
     def wait_ready(self):
         def ready():
@@ -293,6 +293,9 @@ class Cluster:
 
     def prefix_for(self, _name):
         return ()
+
+    def environment_for(self, _name):
+        return self.environment
 
     def arm(self, **faults):
         """The failpoints of every node of a role; the others have none."""
