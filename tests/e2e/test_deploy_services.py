@@ -9,6 +9,7 @@ import re
 import socket
 import ssl
 import subprocess
+import tempfile
 import unittest
 import urllib.error
 import urllib.request
@@ -18,6 +19,7 @@ try:
 except ImportError:
     yaml = None
 
+import nats_credentials
 from fault_cluster import ETCD, NATS, PATIENCE, Cluster, Process, wait_until
 from ledger import Stream
 from ports import free_port
@@ -178,6 +180,39 @@ class Secured(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.out, "registry down: .*authentication failed")
         self.assertRegex(done.out, "queue +down: ")
+
+
+class CredentialsNats(Process):
+    """A server that knows users by credentials files."""
+
+    def __init__(self, folder):
+        self.port = free_port()
+        users, self.credentials = nats_credentials.set_up(folder)
+        pathlib.Path(folder, "nats.conf").write_text(f"listen: 127.0.0.1:{self.port}\njetstream {{ store_dir: {folder}/nats }}\n{users}")
+        super().__init__([NATS, "--config", f"{folder}/nats.conf"], f"{folder}/nats.log")
+
+    def start(self):
+        super().start()
+        wait_until(lambda: "Server is ready" in self.output(), "nats-server")
+
+
+@unittest.skipUnless(NATS and run("cluster", "--help").returncode == 0, "needs nats-server and a cluster")
+class Credentials(unittest.TestCase):
+    def test_a_credentials_file_opens_nats_and_another_does_not(self):
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
+            nats = CredentialsNats(folder)
+            _, foreign = nats_credentials.set_up(other)
+            nats.start()
+            pathlib.Path(folder, "peers").write_text("decode 127.0.0.1:9 nobody\n")
+            try:
+                def look(credentials):
+                    setting = f"?nats_creds={credentials}" if credentials else ""
+                    return run("cluster", "status", "--cluster", f"peers:{folder}/peers,nats://127.0.0.1:{nats.port}{setting}", "--wait", "2").out
+                self.assertIn("queue    up", look(nats.credentials), nats.output())
+                for wrong in (foreign, None):
+                    self.assertIn("queue    down: ", look(wrong))
+            finally:
+                nats.kill()
 
 
 if __name__ == "__main__":
