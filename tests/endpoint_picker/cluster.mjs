@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A router with an endpoint picker and two decode workers that take requests themselves, at one port of two addresses,
 // as pods do.
-import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync, chmodSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -34,6 +34,26 @@ function startNode(name, args) {
     });
   });
   return child;
+}
+
+// A router that speaks TLS, without workers.
+export async function startRouterWithTls() {
+  const folder = mkdtempSync(join(tmpdir(), "cheetah-picker-"));
+  const path = (name) => join(folder, name);
+  const made = spawnSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+    "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", path("key"), "-out", path("cert")]);
+  if (made.status !== 0) throw new Error(`openssl: ${made.stderr}`);
+  const [peers, picker] = [await freePort(), await freePort()];
+  writeFileSync(path("peers"), `router 127.0.0.1:${peers} router\n`);
+  const router = startNode("router", ["--cluster", `peers:${path("peers")}`, "--role", "router", "--port", "0", "--cluster-port", `${peers}`,
+    "--endpoint-picker-port", `${picker}`, "--tls-cert", path("cert"), "--tls-key", path("key")]);
+  await router.ready;
+  const stop = () => {
+    router.removeAllListeners("exit");
+    router.kill("SIGKILL");
+    rmSync(folder, { recursive: true, force: true });
+  };
+  return { picker: `127.0.0.1:${picker}`, certificate: readFileSync(path("cert")), stop };
 }
 
 export async function startCluster({ policy = "", keys = "" } = {}) {

@@ -14,10 +14,10 @@ const subsetOf = (endpoints) => ({ filter_metadata: { "envoy.lb.subset_hint": { 
   "x-gateway-destination-endpoint-subset": { list_value: { values: endpoints.map((string_value) => ({ string_value })) } } } } } });
 
 export class Gateway {
-  constructor(address) {
-    const plain = grpc.credentials.createInsecure();
-    this.processor = new ExternalProcessor(address, plain);
-    this.health = new Health(address, plain);
+  constructor(address, certificate) {
+    const credentials = certificate ? grpc.credentials.createSsl(certificate) : grpc.credentials.createInsecure();
+    this.processor = new ExternalProcessor(address, credentials);
+    this.health = new Health(address, credentials);
   }
 
   close() {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { connect } from "node:net";
 
-import { startCluster } from "./cluster.mjs";
+import { startCluster, startRouterWithTls } from "./cluster.mjs";
 import { BUFFERED, Gateway } from "./gateway.mjs";
 
 // Cached prefixes decide; whoever is "limited" has two short requests.
@@ -115,6 +115,19 @@ test("noise at the port concerns nobody", async () => {
     stranger.on("close", resolve).on("error", resolve).resume();
   })));
   assert.ok((await gateway.ask(body(8), { headers: KEY })).endpoint);
+});
+
+test("it speaks TLS where the server does", async () => {
+  const router = await startRouterWithTls();
+  const secure = new Gateway(router.picker, router.certificate);
+  try {
+    assert.equal(await secure.check("liveness"), SERVING);
+    assert.equal(await secure.check(), NOT_SERVING);
+    assert.equal((await secure.ask(body(10))).status, 503);
+  } finally {
+    secure.close();
+    router.stop();
+  }
 });
 
 test("health follows the workers", async () => {
