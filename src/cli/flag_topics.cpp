@@ -22,7 +22,8 @@ constexpr Topic kTopics[] = {
     {"Prompt", "prompt chat system raw"},
     {"Sampling",
         "max-tokens temperature top-k top-p min-p repetition-penalty presence-penalty frequency-penalty seed stop "
-        "ignore-eos"},
+        "ignore-eos typical-p top-n-sigma xtc-probability xtc-threshold dry-multiplier dry-base dry-allowed-length "
+        "dry-penalty-last-n dry-sequence-breaker dynatemp-range dynatemp-exponent mirostat mirostat-tau mirostat-eta"},
     {"Memory and batching",
         "ctx-size kv-memory page-tokens max-sequences max-batch-tokens step-target-ms max-queue no-prefix-cache "
         "speculate draft-max preemption policy ageing"},

@@ -23,6 +23,10 @@ struct SamplingOptions {
   std::optional<float> frequency_penalty = {};
   std::optional<float> presence_penalty = {};
   std::optional<int64_t> top_k = {};
+  SamplingParams samplers = {};  // those that models do not advise on: from typical_p to mirostat
+  float typical_p = 1.f;
+  int64_t mirostat = 0;
+  std::vector<std::string> dry_breakers = {};  // none given: the usual ones
   std::optional<uint64_t> seed = {};
   std::vector<std::string> stops = {};
   bool ignore_end = false;

@@ -39,8 +39,10 @@ GenerationDefaults from_json(const Json& json, const std::string& what) {
       .top_p = number("top_p", kTopP),
       .min_p = number("min_p", kMinP),
       .repetition_penalty = number("repetition_penalty", kRepetition),
-      .top_k = std::nullopt};
+      .top_k = std::nullopt,
+      .max_new_tokens = std::nullopt};
   if (fields.has("top_k")) defaults.top_k = std::max<int64_t>(0, fields.integer("top_k", -1, INT32_MAX));
+  if (fields.has("max_new_tokens")) defaults.max_new_tokens = fields.integer("max_new_tokens", 1, INT64_MAX);
   return defaults;
 }
 
@@ -53,7 +55,8 @@ GenerationDefaults from_gguf(const GgufFile& file) {
       .top_p = number("top_p", kTopP),
       .min_p = number("min_p", kMinP),
       .repetition_penalty = number("penalty_repeat", kRepetition),
-      .top_k = file.integer("general.sampling.top_k")};
+      .top_k = file.integer("general.sampling.top_k"),
+      .max_new_tokens = std::nullopt};
   if (defaults.top_k && *defaults.top_k < 0) defaults.top_k = 0;
   return defaults;
 }

@@ -9,7 +9,8 @@ namespace cheetah {
 
 struct GenerationDefaults {
   std::optional<float> temperature, top_p, min_p, repetition_penalty;
-  std::optional<int64_t> top_k;  // 0: all
+  std::optional<int64_t> top_k;           // 0: all
+  std::optional<int64_t> max_new_tokens;  // how long an answer may be
 
   bool operator==(const GenerationDefaults&) const = default;
 };

@@ -15,11 +15,12 @@ TEST(GenerationDefaults, ComeFromGenerationConfig) {
   const TemporaryDirectory model;
   EXPECT_EQ(read_generation_defaults(model.path()), GenerationDefaults{});
   model.write("generation_config.json",
-      R"({"temperature":0.6,"top_p":0.9,"top_k":20,"repetition_penalty":1.05,"do_sample":true,"eos_token_id":[1,2]})");
+      R"({"temperature":0.6,"top_p":0.9,"top_k":20,"repetition_penalty":1.05,"do_sample":true,"max_new_tokens":2048,"eos_token_id":[1,2]})");
   const GenerationDefaults defaults = read_generation_defaults(model.path());
   EXPECT_FLOAT_EQ(*defaults.temperature, 0.6f);
   EXPECT_FLOAT_EQ(*defaults.top_p, 0.9f);
   EXPECT_EQ(*defaults.top_k, 20);
+  EXPECT_EQ(*defaults.max_new_tokens, 2048);
   EXPECT_FLOAT_EQ(*defaults.repetition_penalty, 1.05f);
   EXPECT_FALSE(defaults.min_p);
 }

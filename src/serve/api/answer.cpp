@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "serve/api/answer.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/format.h"
 #include "engine/grammar/grammar_cache.h"
 #include "engine/tags/cluster_times.h"
+#include "serve/api/failure.h"
 #include "serve/api/json_text.h"
 
 namespace cheetah {
@@ -115,6 +117,43 @@ void append_logprob(std::string& out, const GeneratedToken& token, int top, cons
     out += '}';
   }
   out += "]}";
+}
+
+void read_prompt_logprobs(Fields& fields, AnswerStyle& style, GenerationRequest& request) {
+  const auto top = fields.integer("prompt_logprobs", 0, 20);
+  if (!top) return;
+  if (style.stream.stream)
+    refuse("conflicting_parameters", "prompt_logprobs", "prompt_logprobs cannot be streamed");
+  style.prompt_logprobs = static_cast<int>(*top);
+  request.prompt_logprobs = true;
+  request.top_prompt_logprobs = style.prompt_logprobs;
+}
+
+std::string prompt_logprobs_json(const std::vector<GeneratedToken>& tokens, const ModelTables& tables) {
+  std::string out = "[";
+  const auto append = [&](const TokenLogprob& token, int64_t rank, bool first) {
+    out += format(R"({}"{}":{{"logprob":)", first ? "" : ",", token.id);
+    append_number(out, static_cast<double>(token.logprob));
+    out += rank > 0 ? format(R"(,"rank":{},"decoded_token":)", rank)
+                    : std::string(R"(,"rank":null,"decoded_token":)");
+    append_quoted(out, tables.token_bytes(token.id));
+    out += '}';
+  };
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (i == 0) {  // nothing stood before it
+      out += "null";
+      continue;
+    }
+    const GeneratedToken& token = tokens[i];
+    const auto place = std::ranges::find(token.top, token.id, &TokenLogprob::id);
+    const int64_t rank = place == token.top.end() ? 0 : place - token.top.begin() + 1;  // 0: further down
+    out += ",{";
+    append({.id = token.id, .logprob = token.logprob}, rank, true);
+    for (size_t k = 0; k < token.top.size(); ++k)
+      if (token.top[k].id != token.id) append(token.top[k], static_cast<int64_t>(k) + 1, false);
+    out += '}';
+  }
+  return out + "]";
 }
 
 void append_ids(std::string& out, const std::vector<int32_t>& ids) {

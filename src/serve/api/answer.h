@@ -21,7 +21,8 @@ struct AnswerStyle {
   StreamOptions stream;
   bool logprobs = false;
   int top_logprobs = 0;
-  bool token_ids = false;  // return_token_ids
+  std::optional<int> prompt_logprobs;  // vLLM's: alternatives beside each token of the prompt
+  bool token_ids = false;              // return_token_ids
   bool timings = false;
   const ModelTables* tables = nullptr;  // outlives every answer
 };
@@ -49,6 +50,10 @@ class UsageCount {
 std::string timings_json(const GenerationEvent& last);
 // One entry of logprobs.content: the token, its bytes, its alternatives.
 void append_logprob(std::string& out, const GeneratedToken& token, int top, const ModelTables& tables);
+// vLLM's prompt_logprobs of a whole answer: a null for the first token, and for each other an object by token id.
+std::string prompt_logprobs_json(const std::vector<GeneratedToken>& tokens, const ModelTables& tables);
+// Reads the field of that name.
+void read_prompt_logprobs(Fields& fields, AnswerStyle& style, GenerationRequest& request);
 // [1, 2, 3]
 void append_ids(std::string& out, const std::vector<int32_t>& ids);
 // What the client reads for the end of a choice; "" for kError and kCancelled, which are errors.

@@ -7,6 +7,7 @@
 #include "serve/api/anthropic_writer.h"
 #include "serve/api/chat_plan.h"
 #include "serve/api/failure.h"
+#include "serve/api/reasoning_fields.h"
 
 namespace cheetah {
 namespace {
@@ -103,15 +104,6 @@ std::shared_ptr<const ToolSet> read_message_tools(Fields& fields, std::vector<st
   return set->tools.empty() ? nullptr : set;
 }
 
-void read_thinking(Fields& fields, ChatInput& input, std::vector<std::string>& warnings) {
-  const OrderedJson* thinking = fields.object("thinking");
-  if (!thinking) return;
-  Fields inner(*thinking, "thinking");
-  input.variables["enable_thinking"] = inner.required_string("type", 64) != "disabled";
-  inner.no_effect("budget_tokens");
-  inner.finish(false, warnings);
-}
-
 // What the prompt depends on: all that count_tokens needs.
 void read_prompt(
     Fields& fields, const ApiServices& services, ChatPlan& plan, std::vector<std::string>& warnings) {
@@ -119,7 +111,7 @@ void read_prompt(
   plan.input.messages = read_messages(BlockReader().read(fields), "messages");
   plan.input.continue_final_message =
       plan.input.messages.back()["role"] == "assistant" && !plan.input.messages.back().contains("tool_calls");
-  read_thinking(fields, plan.input, warnings);
+  read_reasoning_budget(fields, plan, warnings);
   plan.tools = read_message_tools(fields, warnings);
   plan.tool_choice = read_tool_choice(fields, plan.tools.get());
   if (const OrderedJson* choice = fields.object("tool_choice")) {

@@ -8,6 +8,7 @@
 #include "serve/api/chat_writer.h"
 #include "serve/api/constraint.h"
 #include "serve/api/failure.h"
+#include "serve/api/reasoning_fields.h"
 
 namespace cheetah {
 namespace {
@@ -45,8 +46,6 @@ void read_template_fields(Fields& fields, ChatInput& input) {
             format("unknown parameter chat_template_kwargs.{}", name));
     input.variables = *variables;
   }
-  if (const auto effort = fields.string("reasoning_effort", 32))
-    input.variables["reasoning_effort"] = *effort;
   if (const OrderedJson* documents = fields.array("documents")) input.documents = *documents;
   input.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
   input.continue_final_message = fields.boolean("continue_final_message").value_or(false);
@@ -72,7 +71,8 @@ void read_prediction(Fields& fields, const ApiServices& services, GenerationRequ
   request.prediction = tokenizer_of(services).encode(text, {.add_special = false, .parse_special = false});
 }
 
-ChatPlan read_plan(Fields& fields, const ApiServices& services, const CallFacts& facts) {
+ChatPlan read_plan(
+    Fields& fields, const ApiServices& services, const CallFacts& facts, std::vector<std::string>& warnings) {
   ChatPlan plan;
   check_model(fields, services);
   const OrderedJson* messages = fields.find("messages");
@@ -81,10 +81,14 @@ ChatPlan read_plan(Fields& fields, const ApiServices& services, const CallFacts&
   plan.style = make_style(services, facts, "chatcmpl-");
   plan.style.stream = read_stream(fields);
   read_template_fields(fields, plan.input);
+  read_reasoning_budget(fields, plan, warnings);
+  if (const auto effort = fields.string("reasoning_effort", 32))
+    read_reasoning_effort(*effort, "reasoning_effort", services, plan);
   read_logprobs(fields, plan);
   read_sampling(fields, services, facts, plan.request);
   if (plan.style.stream.stream && plan.request.best_of > plan.request.n)
     refuse("conflicting_parameters", "best_of", "best_of cannot be used with \"stream\": true");
+  read_prompt_logprobs(fields, plan.style, plan.request);
   plan.max_tokens = read_max_tokens(fields);
   read_prediction(fields, services, plan.request);
   plan.truncate_to = fields.integer("truncate_prompt_tokens", 1, services.max_context);
@@ -111,7 +115,7 @@ ApiResult parse_chat_completion(std::string_view body, const ApiServices& servic
     const OrderedJson json = parse_body(body);
     Fields fields(json, "");
     ApiCall call;
-    ChatPlan plan = read_plan(fields, services, facts);
+    ChatPlan plan = read_plan(fields, services, facts, call.warnings);
     fields.finish(services.strict_fields, call.warnings);
     prepare(plan, services, facts, call.warnings);
     call.stream = plan.style.stream.stream;

@@ -186,8 +186,12 @@ TEST(ChatCompletionTest, AbsentAndNullFieldsMeanTheDefaults) {
 
 TEST(ChatCompletionTest, WhatARequestLeavesOpenIsAsTheModelsMakersSay) {
   ApiServices services = small_services();
-  services.defaults = {
-      .temperature = 0.25f, .top_p = 0.5f, .min_p = 0.1f, .repetition_penalty = 1.5f, .top_k = 3};
+  services.defaults = {.temperature = 0.25f,
+      .top_p = 0.5f,
+      .min_p = 0.1f,
+      .repetition_penalty = 1.5f,
+      .top_k = 3,
+      .max_new_tokens = {}};
   const SamplingParams open = accepted(parse_chat_completion, chat(""), services).requests[0].sampling;
   EXPECT_FLOAT_EQ(open.temperature, 0.25f);
   EXPECT_FLOAT_EQ(open.top_p, 0.5f);
@@ -201,6 +205,17 @@ TEST(ChatCompletionTest, WhatARequestLeavesOpenIsAsTheModelsMakersSay) {
   EXPECT_FLOAT_EQ(said.min_p, 0);
   EXPECT_FLOAT_EQ(said.repetition_penalty, 1);
   EXPECT_EQ(said.top_k, 0);
+}
+
+TEST(ChatCompletionTest, AnAnswerIsAsLongAsTheModelsMakersSayUnlessTheRequestSaysIt) {
+  ApiServices services = small_services();
+  services.defaults.max_new_tokens = 33;
+  EXPECT_EQ(accepted(parse_chat_completion, chat(""), services).requests[0].max_tokens, 33);
+  EXPECT_EQ(accepted(parse_chat_completion, chat(R"("max_tokens":50)"), services).requests[0].max_tokens, 50);
+  services.defaults.max_new_tokens = 100'000;
+  const ApiCall call = accepted(parse_chat_completion, chat(""), services);
+  EXPECT_LT(call.requests[0].max_tokens, 512);
+  EXPECT_TRUE(call.warnings.empty()) << "nobody asked for more";
 }
 
 TEST(ChatCompletionTest, ADeveloperIsASystemWhereTheTemplateKnowsOnlyThat) {
@@ -253,6 +268,15 @@ TEST(ChatCompletionTest, DraftsFromAPredictedAnswer) {
   EXPECT_EQ(refused(parse_chat_completion, chat(R"("prediction":{"type":"x","content":"y"})")).param,
       "prediction.type");
   EXPECT_EQ(refused(parse_chat_completion, chat(R"("prediction":"x")")).param, "prediction");
+}
+
+TEST(ChatCompletionTest, PromptLogprobsStandBesideTheChoices) {
+  const ApiCall call = accepted(parse_chat_completion, chat(R"("prompt_logprobs":1,"max_tokens":2,"n":2)"));
+  const Json json = run(parse_chat_completion, chat(R"("prompt_logprobs":1,"max_tokens":2,"n":2)")).json();
+  EXPECT_EQ(json["prompt_logprobs"].size(), call.requests[0].prompt.size());
+  EXPECT_TRUE(json["prompt_logprobs"][0].is_null());
+  EXPECT_EQ(
+      refused(parse_chat_completion, chat(R"("prompt_logprobs":1,"stream":true)")).param, "prompt_logprobs");
 }
 
 TEST(ChatCompletionTest, ContinuesTheAssistantsLastMessage) {

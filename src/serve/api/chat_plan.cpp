@@ -6,6 +6,7 @@
 #include "model/model.h"
 #include "model/template/chat_template.h"
 #include "serve/api/marks.h"
+#include "serve/api/reasoning_fields.h"
 
 namespace cheetah {
 namespace {
@@ -48,6 +49,8 @@ void prepare(
       plan.request.skip_special = false;  // the marks must be seen to be found
   }
   expect_calls(plan, services, prompt.text);
+  if (plan.request.grammar) plan.reasoning_is_hint = true;  // it leaves no room for thoughts
+  bound_reasoning(plan, services, warnings);
 }
 
 std::vector<OutputDelta> ChatChoice::take(const GenerationEvent& event, const std::string& call_id_prefix) {

@@ -18,8 +18,11 @@ namespace cheetah {
 
 struct ChatPlan {
   ChatInput input;
-  std::optional<int64_t> max_tokens;   // nullopt: all that fits
-  std::optional<int64_t> truncate_to;  // keep at most so many tokens of the prompt, the last ones
+  std::optional<int64_t> max_tokens;        // nullopt: all that fits
+  std::optional<int64_t> reasoning_tokens;  // at most so many of thoughts
+  std::string reasoning_param;              // the field that says so
+  bool reasoning_is_hint = false;           // it may be passed over in silence
+  std::optional<int64_t> truncate_to;       // keep at most so many tokens of the prompt, the last ones
   std::string messages_param = "messages";
   std::shared_ptr<const ToolSet> tools;  // shared: with the parsers of the answer; nullptr: none were sent
   ToolChoice tool_choice;

@@ -35,6 +35,8 @@ class ChatWriter : public ResponseWriter {
     const std::vector<OutputDelta> deltas = choice.take(event, call_prefix_);
     usage_.add(index, event, was_reasoning);
     if (event.done) last_ = event;
+    if (style_.prompt_logprobs && !event.prompt_logprobs.empty() && prompt_logprobs_.empty())
+      prompt_logprobs_ = prompt_logprobs_json(event.prompt_logprobs, *style_.tables);
     if (style_.stream.stream) return frames(choice, event, deltas);
     if (style_.logprobs || style_.token_ids)
       choice.tokens.insert(choice.tokens.end(), event.tokens.begin(), event.tokens.end());
@@ -170,6 +172,7 @@ class ChatWriter : public ResponseWriter {
       out += ",\"prompt_token_ids\":";
       append_ids(out, prompt_ids_);
     }
+    if (style_.prompt_logprobs) out += ",\"prompt_logprobs\":" + prompt_logprobs_;
     return out + "}";
   }
 
@@ -195,6 +198,7 @@ class ChatWriter : public ResponseWriter {
   std::vector<int32_t> prompt_ids_;
   std::vector<ChatChoice> choices_;
   std::string call_prefix_;
+  std::string prompt_logprobs_;
   std::string head_, chunk_head_;
   GenerationEvent last_;
   std::optional<ApiError> error_;

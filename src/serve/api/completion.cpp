@@ -4,6 +4,7 @@
 #include "serve/api/completion_writer.h"
 #include "serve/api/constraint.h"
 #include "serve/api/failure.h"
+#include "serve/api/fill_in_middle.h"
 #include "serve/api/prompts.h"
 
 namespace cheetah {
@@ -15,9 +16,21 @@ void read_logprobs(Fields& fields, CompletionStyle& style, GenerationRequest& re
   style.logprobs = true;
   style.top_logprobs = static_cast<int>(*top);
   request.top_logprobs = style.top_logprobs;
-  request.prompt_logprobs = style.echo;
+  if (style.echo) request.prompt_logprobs = true;
   if (style.echo && style.stream.stream)
     refuse("conflicting_parameters", "logprobs", "echo with logprobs cannot be streamed");
+}
+
+// With a suffix the prompts become what models that fill a gap read.
+void fill_gaps(Fields& fields, const ApiServices& services, std::vector<Prompt>& prompts) {
+  const auto suffix = fields.string("suffix", SIZE_MAX);
+  if (!suffix || suffix->empty()) return;
+  const OrderedJson* const given = fields.find("prompt");
+  const bool is_text =
+      given->is_string() || (given->is_array() && !given->empty() && given->front().is_string());
+  if (!is_text) refuse("conflicting_parameters", "suffix", "suffix needs a prompt of text, not of token ids");
+  for (Prompt& prompt : prompts)
+    prompt.ids = fill_in_middle({.prefix = prompt.text, .suffix = *suffix}, services, "suffix");
 }
 
 void read_fields(Fields& fields, const ApiServices& services, const CallFacts& facts, CompletionStyle& style,
@@ -27,10 +40,9 @@ void read_fields(Fields& fields, const ApiServices& services, const CallFacts& f
   style.echo = fields.boolean("echo").value_or(false);
   read_sampling(fields, services, facts, request);
   read_logprobs(fields, style, request);
+  read_prompt_logprobs(fields, style, request);
   if (style.stream.stream && request.best_of > request.n)
     refuse("conflicting_parameters", "best_of", "best_of cannot be used with \"stream\": true");
-  if (const auto suffix = fields.string("suffix", SIZE_MAX); suffix && !suffix->empty())
-    refuse("unsupported_parameter", "suffix", "suffix is not supported; put the text into the prompt");
   request.grammar = read_constraint(fields, services);
   style.token_ids = fields.boolean("return_token_ids").value_or(false);
   style.timings = fields.boolean("timings").value_or(false) || facts.timings;
@@ -45,6 +57,7 @@ ApiCall parse(std::string_view body, const ApiServices& services, const CallFact
   Fields fields(json, "");
   check_model(fields, services);
   std::vector<Prompt> prompts = read_prompts(fields, services, {});
+  fill_gaps(fields, services, prompts);
   ApiCall call;
   CompletionStyle style;
   GenerationRequest request;

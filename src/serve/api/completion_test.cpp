@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <cstring>
+#include <set>
 
 #include "model/tokenizer/tokenizer.h"
 #include "serve/api/api_fixture.h"
@@ -202,6 +203,40 @@ TEST(GrammarCacheTest, ForgetsTheLeastRecentlyUsed) {
   EXPECT_EQ(cache.size(), 2u);
   EXPECT_EQ(cache.regex("a"), a);
   EXPECT_NE(cache.regex("b"), b);
+}
+
+// vLLM's form: nothing for the first token, then each token of the prompt and the best there.
+TEST(CompletionTest, PromptLogprobsAreThoseOfTheModel) {
+  const Json json =
+      run(parse_completion, completion(R"("max_tokens":1,"prompt_logprobs":2)", R"("Once upon a time")"))
+          .json();
+  const Json& list = json["choices"][0]["prompt_logprobs"];
+  const auto ids = small_model()->tokenizer()->encode("Once upon a time", {.add_special = false});
+  ASSERT_EQ(list.size(), ids.size());
+  EXPECT_TRUE(list[0].is_null());
+  const Json echoed =
+      run(parse_completion, completion(R"("max_tokens":0,"echo":true,"logprobs":2)", R"("Once upon a time")"))
+          .json();
+  for (size_t i = 1; i < ids.size(); ++i) {
+    const Json& own = list[i][std::to_string(ids[i])];
+    EXPECT_EQ(own["logprob"], echoed["choices"][0]["logprobs"]["token_logprobs"][i]);
+    EXPECT_EQ(own["decoded_token"], echoed["choices"][0]["logprobs"]["tokens"][i]);
+    EXPECT_GE(list[i].size(), 2u);
+    EXPECT_LE(list[i].size(), 3u);
+    std::set<int> ranks;
+    for (const auto& [id, one] : list[i].items())
+      if (!one["rank"].is_null()) ranks.insert(one["rank"].get<int>());
+    EXPECT_TRUE(ranks.contains(1) && ranks.contains(2));
+  }
+  EXPECT_FALSE(run(parse_completion, completion(R"("max_tokens":1)"))
+                   .json()["choices"][0]
+                   .contains("prompt_logprobs"));
+}
+
+TEST(CompletionTest, ASuffixNeedsAModelThatFillsGaps) {
+  const ApiError error = refused(parse_completion, completion(R"("suffix":"the end")"));
+  EXPECT_NE(error.message.find("fill-in-the-middle"), std::string::npos) << error.message;
+  EXPECT_EQ(error.param, "suffix");
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ struct Choice {
   std::vector<GeneratedToken> tokens;
   std::optional<FinishReason> finish;
   std::string stop_string;
-  int64_t offset = 0;  // of the next token in the text
+  std::string prompt_logprobs = "null";  // as JSON, where wanted
+  int64_t offset = 0;                    // of the next token in the text
   bool started = false;
 };
 
@@ -81,7 +82,9 @@ class CompletionWriter : public ResponseWriter {
     choice.text += event.text;
     if (style_.logprobs || style_.token_ids)
       choice.tokens.insert(choice.tokens.end(), event.tokens.begin(), event.tokens.end());
-    if (style_.echo && event.finish && !event.prompt_logprobs.empty())
+    if (style_.prompt_logprobs && event.finish && !event.prompt_logprobs.empty())
+      choice.prompt_logprobs = prompt_logprobs_json(event.prompt_logprobs, *style_.tables);
+    if (style_.echo && style_.logprobs && event.finish && !event.prompt_logprobs.empty())
       choice.tokens.insert(choice.tokens.begin(), event.prompt_logprobs.begin(), event.prompt_logprobs.end());
   }
 
@@ -190,6 +193,7 @@ class CompletionWriter : public ResponseWriter {
       append_logprobs(out, choices_[i], choices_[i].tokens, style_.echo);
       if (style_.token_ids) append_token_ids(out, request, choices_[i].tokens);
       append_finish(out, choices_[i]);
+      if (style_.prompt_logprobs) out += ",\"prompt_logprobs\":" + choices_[i].prompt_logprobs;
       out += '}';
     }
     return out + "],\"usage\":" + usage_.json() + timings() + "}";

@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "engine/grammar/grammar_cache.h"
 #include "serve/api/failure.h"
+#include "serve/api/structural_tag.h"
 
 namespace cheetah {
 namespace {
@@ -33,10 +34,10 @@ std::string choice_regex(const OrderedJson& choices, const std::string& param) {
 
 // One source of a grammar: the names under which clients send it.
 struct Sources {
-  std::string_view json, regex, choice, grammar, json_object;
+  std::string_view json, regex, choice, grammar, json_object, structural_tag;
 };
-constexpr Sources kGuided = {"guided_json", "guided_regex", "guided_choice", "guided_grammar", {}};
-constexpr Sources kStructured = {"json", "regex", "choice", "grammar", "json_object"};
+constexpr Sources kGuided = {"guided_json", "guided_regex", "guided_choice", "guided_grammar", {}, {}};
+constexpr Sources kStructured = {"json", "regex", "choice", "grammar", "json_object", "structural_tag"};
 
 OrderedJson schema_value(Fields& fields, std::string_view name, const OrderedJson& value) {
   if (!value.is_string()) return value;
@@ -74,6 +75,11 @@ class ConstraintReader {
     if (const auto text = fields.string(names.grammar, kMaxGrammarBytes))
       take(fields.param(names.grammar),
           compiled(fields.param(names.grammar), [&] { return grammars.ebnf(*text); }));
+    if (!names.structural_tag.empty())
+      if (const OrderedJson* tag = fields.find(names.structural_tag))
+        take(fields.param(names.structural_tag),
+            structural_tag_constraint(schema_value(fields, names.structural_tag, *tag),
+                fields.param(names.structural_tag), services_));
     if (!names.json_object.empty() && fields.boolean(names.json_object).value_or(false))
       take(fields.param(names.json_object),
           compiled(fields.param(names.json_object), [&] { return grammars.json_object(); }));
@@ -111,6 +117,7 @@ Program format_constraint(const OrderedJson& wanted, const std::string& path, co
   Fields fields(wanted, path);
   const std::string type = fields.required_string("type", 64);
   if (type == "text") return nullptr;
+  if (type == "structural_tag") return structural_tag_constraint(wanted, path, services);
   if (type == "json_object") {
     if (const OrderedJson* schema = fields.find("schema"))
       return schema_constraint(*schema, fields.param("schema"), services);
@@ -118,8 +125,8 @@ Program format_constraint(const OrderedJson& wanted, const std::string& path, co
   }
   if (type != "json_schema")
     refuse("invalid_value", fields.param("type"),
-        format("{} must be text, json_object or json_schema, got \"{}\"", fields.param("type"),
-            printable(type)));
+        format("{} must be text, json_object, json_schema or structural_tag, got \"{}\"",
+            fields.param("type"), printable(type)));
   // The responses endpoint writes the members of json_schema beside the type.
   const OrderedJson* inner = fields.object("json_schema");
   if (!inner && !fields.has("schema")) fields.missing("json_schema");

@@ -16,7 +16,8 @@
 namespace cheetah {
 
 class Model;
-class GrammarCache;  // engine/grammar/grammar_cache.h
+class GrammarCache;     // engine/grammar/grammar_cache.h
+class ResponseArchive;  // serve/api/response_archive.h
 
 // What every call reads. Lives as long as the server; any thread may use it.
 struct ApiServices {
@@ -51,6 +52,7 @@ struct CallFacts {
   std::string cache_salt;  // of the tenant (API key); the request's own cache_salt is added to it
   std::string tenant;      // for logs
   bool timings = false;    // asked for by a header, as "timings": true does in the body
+  ResponseArchive* archive = nullptr;  // nullptr: responses are not kept
 };
 
 // Turns the events of a call's requests into bytes. Used by one thread at a time.

@@ -16,25 +16,28 @@
 #include "serve/api/fill_in_middle.h"
 #include "serve/api/json_text.h"
 #include "serve/api/prompts.h"
+#include "serve/api/sampler_fields.h"
 
 namespace cheetah {
 namespace {
 
 // Names that differ from those read_sampling() knows.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kSampling = {
+constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kSampling = {
     {{"temperature", "temperature"}, {"top_k", "top_k"}, {"top_p", "top_p"}, {"min_p", "min_p"},
-        {"typical_p", "typical_p"}, {"seed", "seed"}, {"repeat_penalty", "repetition_penalty"},
-        {"presence_penalty", "presence_penalty"}, {"frequency_penalty", "frequency_penalty"},
-        {"stop", "stop"}, {"ignore_eos", "ignore_eos"}, {"n", "n"}, {"priority", "priority"},
-        {"cache_salt", "cache_salt"}, {"timeout", "timeout"}, {"user", "user"}}};
+        {"seed", "seed"}, {"repeat_penalty", "repetition_penalty"}, {"presence_penalty", "presence_penalty"},
+        {"frequency_penalty", "frequency_penalty"}, {"stop", "stop"}, {"ignore_eos", "ignore_eos"},
+        {"n", "n"}, {"priority", "priority"}, {"cache_salt", "cache_salt"}, {"timeout", "timeout"},
+        {"user", "user"}}};
 
 OrderedJson settings_json(const GenerationRequest& request) {
   const SamplingParams& sampling = request.sampling;
-  return {{"n_predict", request.max_tokens}, {"seed", request.seed}, {"temperature", sampling.temperature},
-      {"top_k", sampling.top_k}, {"top_p", sampling.top_p}, {"min_p", sampling.min_p},
-      {"typical_p", request.typical_p}, {"repeat_penalty", sampling.repetition_penalty},
+  OrderedJson settings = {{"n_predict", request.max_tokens}, {"seed", request.seed},
+      {"temperature", sampling.temperature}, {"top_k", sampling.top_k}, {"top_p", sampling.top_p},
+      {"min_p", sampling.min_p}, {"repeat_penalty", sampling.repetition_penalty},
       {"presence_penalty", sampling.presence_penalty}, {"frequency_penalty", sampling.frequency_penalty},
       {"stop", request.stop}, {"ignore_eos", request.ignore_eos}, {"max_tokens", request.max_tokens}};
+  append_samplers(request, settings);
+  return settings;
 }
 
 struct NativeStyle : AnswerStyle {
@@ -173,6 +176,8 @@ void read_request(Fields& fields, const ApiServices& services, const CallFacts& 
   OrderedJson renamed = OrderedJson::object();
   for (const auto& [theirs, ours] : kSampling)
     if (const OrderedJson* value = fields.find(theirs)) renamed[ours] = *value;
+  for (const std::string_view name : kSamplerFields)
+    if (const OrderedJson* value = fields.find(name)) renamed[name] = *value;
   if (renamed.contains("seed") && renamed["seed"] == -1) renamed.erase("seed");  // -1: any
   if (OrderedJson biases = biases_of(fields, services); !biases.is_null())
     renamed["logit_bias"] = std::move(biases);

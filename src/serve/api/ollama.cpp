@@ -14,18 +14,18 @@
 #include "serve/api/failure.h"
 #include "serve/api/fill_in_middle.h"
 #include "serve/api/json_text.h"
+#include "serve/api/reasoning_fields.h"
+#include "serve/api/sampler_fields.h"
 
 namespace cheetah {
 namespace {
 
 // Options of Ollama and the names we read them under.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kOptions = {
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kOptions = {
     {{"temperature", "temperature"}, {"top_p", "top_p"}, {"top_k", "top_k"}, {"min_p", "min_p"},
-        {"typical_p", "typical_p"}, {"repeat_penalty", "repetition_penalty"},
-        {"presence_penalty", "presence_penalty"}, {"frequency_penalty", "frequency_penalty"},
-        {"seed", "seed"}, {"stop", "stop"}, {"logit_bias", "logit_bias"}, {"mirostat", "mirostat"},
-        {"mirostat_tau", "mirostat_tau"}, {"mirostat_eta", "mirostat_eta"},
-        {"repeat_last_n", "repeat_last_n"}}};
+        {"repeat_penalty", "repetition_penalty"}, {"presence_penalty", "presence_penalty"},
+        {"frequency_penalty", "frequency_penalty"}, {"seed", "seed"}, {"stop", "stop"},
+        {"logit_bias", "logit_bias"}, {"repeat_last_n", "repeat_last_n"}}};
 
 void refuse_images(const OrderedJson& object, const std::string& path) {
   const auto images = object.find("images");
@@ -76,6 +76,8 @@ OrderedJson renamed_options(Fields& options) {
   OrderedJson renamed = OrderedJson::object();
   for (const auto& [theirs, ours] : kOptions)
     if (const OrderedJson* value = options.find(theirs)) renamed[ours] = *value;
+  for (const std::string_view name : kSamplerFields)
+    if (const OrderedJson* value = options.find(name)) renamed[name] = *value;
   return renamed;
 }
 
@@ -99,13 +101,13 @@ void read_options(Fields& fields, const ApiServices& services, const CallFacts& 
   options.finish(services.strict_fields, warnings);
 }
 
-void read_think(Fields& fields, ChatInput& input) {
+void read_think(Fields& fields, const ApiServices& services, ChatPlan& plan) {
   const OrderedJson* think = fields.find("think");
   if (!think) return;
   if (!think->is_boolean() && !think->is_string())
     fields.wrong_type("think", *think, "true, false, low, medium or high");
-  input.variables["enable_thinking"] = !think->is_boolean() || think->get<bool>();
-  if (think->is_string()) input.variables["reasoning_effort"] = *think;
+  plan.input.variables["enable_thinking"] = !think->is_boolean() || think->get<bool>();
+  if (think->is_string()) read_reasoning_effort(think->get<std::string>(), "think", services, plan);
 }
 
 void read_format(Fields& fields, const ApiServices& services, ChatPlan& plan) {
@@ -125,7 +127,7 @@ ChatPlan read_common(
   plan.style.model = fields.required_string("model");
   plan.style.stream.stream = fields.boolean("stream").value_or(true);
   read_options(fields, services, facts, plan, warnings);
-  read_think(fields, plan.input);
+  read_think(fields, services, plan);
   read_format(fields, services, plan);
   fields.ignore({"keep_alive", "truncate", "shift"});
   return plan;

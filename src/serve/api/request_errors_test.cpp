@@ -208,7 +208,9 @@ TEST(RequestErrorsTest, Prompts) {
           {prompt("[" + repeated("\"a\",", 128) + "\"a\"]"), "invalid_value", "prompt", "128"},
           {prompt("\"a\"", R"("logprobs":21)"), "invalid_value", "logprobs", "[0, 20]"},
           {prompt("\"a\"", R"("max_tokens":0)"), "invalid_value", "max_tokens", "[1, "},
-          {prompt("\"a\"", R"("suffix":"b")"), "unsupported_parameter", "suffix", "prompt"},
+          {prompt("[1]", R"("suffix":"b")"), "conflicting_parameters", "suffix", "prompt"},
+          {prompt("\"a\"", R"("stream":true,"prompt_logprobs":1)"), "conflicting_parameters",
+              "prompt_logprobs", "streamed"},
           {prompt("\"a\"", R"("stream":true,"best_of":2)"), "conflicting_parameters", "best_of", "stream"},
           {prompt("\"a\"", R"("stream":true,"echo":true,"logprobs":1)"), "conflicting_parameters", "logprobs",
               "echo"}});

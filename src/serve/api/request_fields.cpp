@@ -11,6 +11,7 @@
 #include "model/model.h"
 #include "model/tokenizer/tokenizer.h"
 #include "serve/api/failure.h"
+#include "serve/api/sampler_fields.h"
 
 namespace cheetah {
 namespace {
@@ -39,12 +40,12 @@ void read_penalties(Fields& fields, const GenerationDefaults& defaults, Generati
   sampling.temperature = number("temperature", {0, 2}, defaults.temperature, 1);
   sampling.top_p = number("top_p", {0, 1, true}, defaults.top_p, 1);
   sampling.min_p = number("min_p", {0, 1}, defaults.min_p, 0);
-  request.typical_p = static_cast<float>(fields.number("typical_p", {0, 1, true}).value_or(1));
   sampling.top_k =
       std::max<int64_t>(0, fields.integer("top_k", -1, INT32_MAX).value_or(defaults.top_k.value_or(0)));
   sampling.frequency_penalty = static_cast<float>(fields.number("frequency_penalty", {-2, 2}).value_or(0));
   sampling.presence_penalty = static_cast<float>(fields.number("presence_penalty", {-2, 2}).value_or(0));
   sampling.repetition_penalty = number("repetition_penalty", {0, 10, true}, defaults.repetition_penalty, 1);
+  read_samplers(fields, request);
 }
 
 uint64_t read_seed(Fields& fields, uint64_t fallback) {
@@ -226,7 +227,7 @@ void fit_to_context(const ApiServices& services, std::optional<int64_t> max_toke
   const int64_t prompt = std::ssize(request.prompt);
   const int64_t room = services.max_context - prompt;
   if (room < (max_tokens == 0 ? 0 : 1)) context_exceeded(services, prompt_param, format("{} tokens", prompt));
-  request.max_tokens = std::min(max_tokens.value_or(room), room);
+  request.max_tokens = std::min(max_tokens.value_or(services.defaults.max_new_tokens.value_or(room)), room);
   if (max_tokens && *max_tokens > room)
     warnings.push_back(format("max_tokens was reduced from {} to {}, what the context of {} leaves",
         *max_tokens, room, services.max_context));

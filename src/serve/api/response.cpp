@@ -7,6 +7,8 @@
 #include "serve/api/chat_plan.h"
 #include "serve/api/constraint.h"
 #include "serve/api/failure.h"
+#include "serve/api/reasoning_fields.h"
+#include "serve/api/response_archive.h"
 #include "serve/api/response_writer.h"
 
 namespace cheetah {
@@ -85,12 +87,55 @@ class InputReader {
 };
 
 void refuse_unsupported(Fields& fields) {
-  for (const std::string_view name : {"previous_response_id", "conversation", "prompt"})
+  for (const std::string_view name : {"conversation", "prompt"})
     if (fields.has(name))
       refuse("unsupported_parameter", fields.param(name),
           format("{} is not supported: this server keeps no conversations; send them as input", name));
   if (fields.boolean("background").value_or(false))
     refuse("unsupported_parameter", "background", "background is not supported");
+}
+
+// As the items that clients read back: a text is one message of its user, and each has an id.
+OrderedJson input_items(const OrderedJson& input, const std::string& key) {
+  OrderedJson items = OrderedJson::array();
+  if (input.is_string()) {
+    const OrderedJson part = {{"type", "input_text"}, {"text", input}};
+    items.push_back({{"type", "message"}, {"role", "user"}, {"content", OrderedJson::array({part})}});
+  } else {
+    items = input;
+  }
+  for (size_t i = 0; items.is_array() && i < items.size(); ++i) {
+    if (!items[i].is_object()) continue;  // what is wrong is refused where it is read
+    if (!items[i].contains("type")) items[i]["type"] = "message";
+    if (!items[i].contains("id")) items[i]["id"] = format("item_{}_{}", key, i);
+  }
+  return items;
+}
+
+// The input with what was said before it, where it goes on from a response that was kept.
+OrderedJson read_conversation(
+    Fields& fields, const OrderedJson& input, const CallFacts& facts, ResponseEcho& echo) {
+  const auto previous = fields.string("previous_response_id", 256);
+  const OrderedJson items = input_items(input, facts.id);
+  const bool keeps = fields.boolean("store").value_or(facts.archive != nullptr);
+  if (keeps && facts.archive) {
+    echo.archive = facts.archive;
+    echo.tenant = facts.tenant;
+    echo.input = items;
+  }
+  if (!previous) return input;
+  if (!facts.archive)
+    refuse("unsupported_parameter", "previous_response_id",
+        "previous_response_id is not supported: this server keeps no responses (--response-store FILE does); send "
+        "the conversation as input");
+  auto before = facts.archive->conversation(facts.tenant, *previous);
+  if (!before)
+    refuse("previous_response_not_found", "previous_response_id",
+        format("the response \"{}\" is not here, or one that it went on from is not", printable(*previous)),
+        404);
+  echo.previous = *previous;
+  for (const OrderedJson& item : items) before->push_back(item);
+  return *std::move(before);
 }
 
 std::shared_ptr<const GrammarProgram> read_text_format(
@@ -104,12 +149,12 @@ std::shared_ptr<const GrammarProgram> read_text_format(
   return format_constraint(*wanted, "text.format", services);
 }
 
-void read_reasoning(Fields& fields, ChatPlan& plan, ResponseEcho& echo) {
+void read_reasoning(Fields& fields, const ApiServices& services, ChatPlan& plan, ResponseEcho& echo) {
   const OrderedJson* reasoning = fields.object("reasoning");
   if (!reasoning) return;
   Fields inner(*reasoning, "reasoning");
   if (const auto effort = inner.string("effort", 32)) {
-    plan.input.variables["reasoning_effort"] = *effort;
+    read_reasoning_effort(*effort, "reasoning.effort", services, plan);
     echo.reasoning_effort = *effort;
   }
 }
@@ -123,7 +168,8 @@ ChatPlan read_plan(Fields& fields, const ApiServices& services, const CallFacts&
   const OrderedJson* input = fields.find("input");
   if (!input) fields.missing("input");
   echo.instructions = fields.string("instructions", SIZE_MAX);
-  plan.input.messages = read_messages(InputReader().read(*input, echo.instructions), "input");
+  const OrderedJson conversation = read_conversation(fields, *input, facts, echo);
+  plan.input.messages = read_messages(InputReader().read(conversation, echo.instructions), "input");
   plan.style = make_style(services, facts, "resp_");
   plan.style.stream.stream = fields.boolean("stream").value_or(false);
   fields.object("stream_options");
@@ -132,7 +178,8 @@ ChatPlan read_plan(Fields& fields, const ApiServices& services, const CallFacts&
     refuse("unsupported_parameter", "n", "n is not supported here; send n requests");
   plan.max_tokens = echo.max_output_tokens = fields.integer("max_output_tokens", 1, INT32_MAX);
   plan.request.grammar = read_text_format(fields, services, echo);
-  read_reasoning(fields, plan, echo);
+  read_reasoning_budget(fields, plan, warnings);
+  read_reasoning(fields, services, plan, echo);
   plan.tools = read_flat_tools(fields, warnings);
   plan.tool_choice = read_tool_choice(fields, plan.tools.get());
   plan.style.logprobs = fields.has("top_logprobs");
@@ -141,7 +188,7 @@ ChatPlan read_plan(Fields& fields, const ApiServices& services, const CallFacts&
   if (const OrderedJson* choice = fields.find("tool_choice")) echo.tool_choice = *choice;
   if (const OrderedJson* tools = fields.find("tools")) echo.tools = *tools;
   if (const OrderedJson* metadata = fields.object("metadata")) echo.metadata = *metadata;
-  fields.no_effect("store", {"false"});
+  if (!facts.archive) fields.no_effect("store", {"false"});
   fields.no_effect("include", {"[]"});
   fields.no_effect("truncation", {R"("disabled")"});
   fields.no_effect("service_tier", {R"("auto")", R"("default")"});

@@ -66,8 +66,14 @@ class ResponsesWriter : public ResponseWriter {
 
   std::string finish() override {
     if (failed_) return "";
-    if (!style_.stream.stream)
-      return error_ ? error_body(*error_, ApiStyle::kOpenAi) : dump_ordered(response(status()));
+    if (error_) return error_body(*error_, ApiStyle::kOpenAi);
+    if (echo_.archive)
+      echo_.archive->keep(echo_.tenant, {.id = style_.id,
+                                            .previous = echo_.previous,
+                                            .created = style_.created,
+                                            .input = dump_ordered(echo_.input),
+                                            .response = dump_ordered(response(status()))});
+    if (!style_.stream.stream) return dump_ordered(response(status()));
     const std::string_view name = status() == "incomplete" ? "response.incomplete" : "response.completed";
     return event(name, {{"response", response(status())}});
   }
@@ -206,12 +212,14 @@ class ResponsesWriter : public ResponseWriter {
         {"background", false}, {"error", nullptr}, {"incomplete_details", incomplete},
         {"instructions", or_null(echo_.instructions)},
         {"max_output_tokens", or_null(echo_.max_output_tokens)}, {"model", style_.model}, {"output", output},
-        {"parallel_tool_calls", parallel_}, {"previous_response_id", nullptr},
+        {"parallel_tool_calls", parallel_},
+        {"previous_response_id", echo_.previous.empty() ? OrderedJson(nullptr) : OrderedJson(echo_.previous)},
         {"reasoning", {{"effort", or_null(echo_.reasoning_effort)}, {"summary", nullptr}}},
-        {"service_tier", "default"}, {"store", false}, {"temperature", shortest(sampling_.temperature)},
-        {"text", {{"format", echo_.text_format}}}, {"tool_choice", echo_.tool_choice}, {"tools", echo_.tools},
-        {"top_p", shortest(sampling_.top_p)}, {"truncation", "disabled"},
-        {"usage", done ? usage() : OrderedJson(nullptr)}, {"user", nullptr}, {"metadata", echo_.metadata}};
+        {"service_tier", "default"}, {"store", echo_.archive != nullptr},
+        {"temperature", shortest(sampling_.temperature)}, {"text", {{"format", echo_.text_format}}},
+        {"tool_choice", echo_.tool_choice}, {"tools", echo_.tools}, {"top_p", shortest(sampling_.top_p)},
+        {"truncation", "disabled"}, {"usage", done ? usage() : OrderedJson(nullptr)}, {"user", nullptr},
+        {"metadata", echo_.metadata}};
   }
 
   AnswerStyle style_;

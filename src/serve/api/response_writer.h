@@ -5,6 +5,7 @@
 #include <string>
 
 #include "serve/api/chat_plan.h"
+#include "serve/api/response_archive.h"
 
 namespace cheetah {
 
@@ -16,6 +17,11 @@ struct ResponseEcho {
   OrderedJson tool_choice = "auto";
   OrderedJson tools = OrderedJson::array();
   OrderedJson metadata = OrderedJson::object();
+  std::string previous;  // the response it goes on from; "": none
+  // Where it is kept once it is complete; nullptr: nowhere. Outlives every answer.
+  ResponseArchive* archive = nullptr;
+  std::string tenant;
+  OrderedJson input;  // its items
 };
 
 // Answers of /v1/responses, whole or as server-sent events.
