@@ -18,7 +18,8 @@ class ComesBack : public testing::Test {
     router.tell(std::move(client));
   }
   void recalled(WorkerId from, std::vector<std::vector<int32_t>> choices, int64_t max_tokens = 9) {
-    router.hear(from, Recalled{.uid = kUid, .known = true, .max_tokens = max_tokens, .choices = std::move(choices)});
+    router.hear(
+        from, Recalled{.uid = kUid, .known = true, .max_tokens = max_tokens, .choices = std::move(choices)});
   }
   void deny(WorkerId from) { router.hear(from, Recalled{.uid = kUid}); }
   Generate sent_to(WorkerId worker) {
@@ -43,7 +44,8 @@ TEST_F(ComesBack, TheWorkerThatKnowsTheBeginningGoesOnFromWhatTheClientHas) {
   recalled(kDecodeB, {{11, 12, 13, 14, 15}}, 20);
   const Generate generate = sent_to(kDecodeB);
   ASSERT_EQ(generate.resume.size(), 1u);
-  EXPECT_EQ(generate.resume[0].tokens, (std::vector<int32_t>{11, 12, 13})) << "the client lacks the logprobs of others";
+  EXPECT_EQ(generate.resume[0].tokens, (std::vector<int32_t>{11, 12, 13}))
+      << "the client lacks the logprobs of others";
   EXPECT_EQ(generate.told, std::vector<int64_t>{0}) << "the router has to hear it all";
   EXPECT_EQ(generate.recall, "answer") << "it may be cut again";
   EXPECT_EQ(generate.request.max_tokens, 20) << "as the other router had made it";

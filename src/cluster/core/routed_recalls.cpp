@@ -51,7 +51,8 @@ void RoutedRequests::hear(WorkerId from, Recalled& message, RouterStep& step) {
     request.known = std::move(message.choices);
     for (size_t i = 0; i < request.known.size(); ++i) {
       const int64_t has = i < request.client.has->size() ? (*request.client.has)[i] : 0;
-      request.known[i].resize(std::min(request.known[i].size(), static_cast<size_t>(std::max<int64_t>(0, has))));
+      request.known[i].resize(
+          std::min(request.known[i].size(), static_cast<size_t>(std::max<int64_t>(0, has))));
     }
   }
   end_recall(request, step);
@@ -70,7 +71,8 @@ std::optional<Placement> where_remembered(
   if (!request.remembers || request.attempts > 0) return std::nullopt;
   const auto known = workers.find(*request.remembers);
   if (known == workers.end() || !known->second.usable(now)) return std::nullopt;
-  return Placement{.decode = request.remembers, .why = "it has answered the beginning", .worker_reason = "resumed"};
+  return Placement{
+      .decode = request.remembers, .why = "it has answered the beginning", .worker_reason = "resumed"};
 }
 
 void add_resume(

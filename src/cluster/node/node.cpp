@@ -139,11 +139,12 @@ void Node::State::send(WorkerId to, const Message& message) {
   if (audience != Audience::kRouter) feed(WorkerInput(PeerMessage{to, message}));
 }
 
-// What a peer reads it says in its Hello, which everybody can read.
+// What a peer reads it says in its Hello. Until then, and for the Hello itself, the newest will do: the release before
+// reads it too, without what is new in it.
 std::string Node::State::encode_for(WorkerId to, const Message& message) const {
-  if (std::holds_alternative<Hello>(message)) return encode(message, config.wire.newest);
   const KnownPeer* peer = peers.find(to);
-  return encode(message, peer ? peer->descriptor.wire_with(config.wire) : config.wire.oldest);
+  const bool known = peer && peer->descriptor.id == to && !std::holds_alternative<Hello>(message);
+  return encode(message, known ? peer->descriptor.wire_with(config.wire) : config.wire.newest);
 }
 
 void Node::State::log_decision(const LogDecision& decision) {

@@ -50,7 +50,8 @@ void Sharing::beat(Time now) {
   if (now >= asks_again_) {
     asks_again_ = now + kAskAgain;
     for (const WorkerId id : setting_.routing->kv_index().unsure())
-      if (const KnownPeer* peer = setting_.peers.find(id); peer && peer->linked) setting_.send(id, AskCache{});
+      if (const KnownPeer* peer = setting_.peers.find(id); peer && peer->linked)
+        setting_.send(id, AskCache{});
   }
   const QuotaNews news{setting_.routing->untold_quotas()};
   if (news.entries.empty()) return;

@@ -22,7 +22,9 @@ constexpr int64_t kMostBytes = int64_t{8} << 20;
 constexpr std::chrono::milliseconds kGather{300};
 constexpr std::chrono::seconds kAgain{600};
 
-bool belongs(std::string_view key) { return key.starts_with(kWorkersPrefix) || key.starts_with(kConfigPrefix); }
+bool belongs(std::string_view key) {
+  return key.starts_with(kWorkersPrefix) || key.starts_with(kConfigPrefix);
+}
 
 }  // namespace
 
@@ -31,7 +33,8 @@ std::string map_file_text(const Registry::Entries& entries, const std::string& c
   for (const auto& [key, entry] : entries)
     if (belongs(key) && kept.size() < kMostEntries)
       kept.push_back({{"key", key}, {"value", base64_of(entry.value)}, {"revision", entry.revision}});
-  return dump_json(Json{{"version", kVersion}, {"cluster", cluster}, {"saved", now_s}, {"entries", std::move(kept)}}, 1);
+  return dump_json(
+      Json{{"version", kVersion}, {"cluster", cluster}, {"saved", now_s}, {"entries", std::move(kept)}}, 1);
 }
 
 Registry::Entries read_map_file(const std::string& path, const std::string& cluster, int64_t now_s) {
@@ -42,13 +45,15 @@ Registry::Entries read_map_file(const std::string& path, const std::string& clus
     const Json whole = read_json_file(path, {.max_bytes = kMostBytes, .max_depth = 8});
     const JsonFields file(whole, path);
     const int64_t saved = file.integer("saved", 0, INT64_MAX);
-    if (file.integer("version", 0, INT64_MAX) != kVersion || file.string("cluster") != cluster) return entries;
+    if (file.integer("version", 0, INT64_MAX) != kVersion || file.string("cluster") != cluster)
+      return entries;
     if (saved > now_s || now_s - saved > kMapFileSeconds) return entries;
     const Json* list = file.find("entries");
     if (list == nullptr || !list->is_array() || list->size() > kMostEntries) return entries;
     for (const Json& one : *list) {
       const JsonFields fields(one, path);
-      RegistryEntry entry{.key = fields.string("key"), .value = "", .revision = fields.integer("revision", 1, INT64_MAX)};
+      RegistryEntry entry{
+          .key = fields.string("key"), .value = "", .revision = fields.integer("revision", 1, INT64_MAX)};
       const auto value = from_base64(fields.string("value"));
       if (!value || !belongs(entry.key)) continue;
       entry.value = *value;

@@ -17,7 +17,8 @@ namespace {
 
 Registry::Entries some_entries() {
   Registry::Entries entries;
-  for (const auto& [key, value] : {std::pair("workers/1", std::string("a\0b\xff", 4)), std::pair("config/policy", std::string("x = 1"))})
+  for (const auto& [key, value] :
+      {std::pair("workers/1", std::string("a\0b\xff", 4)), std::pair("config/policy", std::string("x = 1"))})
     entries[key] = {.key = key, .value = value, .revision = 7};
   return entries;
 }
@@ -34,7 +35,8 @@ TEST_F(MapFile, SaysWhatWasWrittenWhileItIsYoung) {
   put(map_file_text(some_entries(), "prod", 1000));
   EXPECT_EQ(read_map_file(path, "prod", 1000), some_entries());
   EXPECT_EQ(read_map_file(path, "prod", 1000 + kMapFileSeconds), some_entries());
-  EXPECT_TRUE(read_map_file(path, "prod", 1001 + kMapFileSeconds).empty()) << "old addresses belong to others by now";
+  EXPECT_TRUE(read_map_file(path, "prod", 1001 + kMapFileSeconds).empty())
+      << "old addresses belong to others by now";
   EXPECT_TRUE(read_map_file(path, "prod", 999).empty()) << "written in the future";
   EXPECT_TRUE(read_map_file(path, "test", 1000).empty()) << "another cluster";
 }
@@ -50,8 +52,8 @@ TEST_F(MapFile, WhatIsNoMapSaysNothing) {
   EXPECT_TRUE(read_map_file(path, "prod", 1000).empty());
   EXPECT_TRUE(read_map_file("", "prod", 1000).empty());
   const std::string good = map_file_text(some_entries(), "prod", 1000);
-  for (const std::string& bad : {std::string(), std::string("{}"), good.substr(0, good.size() / 2), "x" + good,
-           std::string(R"({"version":2,"cluster":"prod","saved":1000,"entries":[]})"),
+  for (const std::string& bad : {std::string(), std::string("{}"), good.substr(0, good.size() / 2),
+           "x" + good, std::string(R"({"version":2,"cluster":"prod","saved":1000,"entries":[]})"),
            std::string(R"({"version":1,"cluster":"prod","saved":1000,"entries":[{"key":"workers/1"}]})")}) {
     put(bad);
     EXPECT_TRUE(read_map_file(path, "prod", 1000).empty()) << bad;
