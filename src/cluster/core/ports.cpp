@@ -18,6 +18,31 @@ const char* counter_name(Counter counter) {
   return kNames[static_cast<size_t>(counter)];
 }
 
+const char* counter_help(Counter counter) {
+  static constexpr std::array<const char*, static_cast<size_t>(Counter::kCount)> kHelp = {
+      "Requests that clients sent to this router", "Requests refused by admission",
+      "Requests answered with less than they asked for",
+      "Requests answered by another model than they asked for",
+      "Requests that went on at another worker after theirs was lost",
+      "Requests that failed because they had moved as often as they may", "Workers that were lost",
+      "Messages of attempts that were over, dropped", "Messages that came twice, dropped",
+      "Probes sent to workers whose breaker is open",
+      "Requests that were sent to a second worker because the first was slow",
+      "… of which the second worker answered first", "Requests refused because no worker could take them",
+      "Requests that ended at their deadline", "Prompts computed by a prefill worker",
+      "Prompts computed where they are decoded",
+      "Prompts computed where they are decoded because a prefill worker did not deliver",
+      "Times receive memory was short for pages of another worker", "Times a worker's breaker opened",
+      "Prefill jobs put into the queue", "Prefill jobs sent to a worker without the queue",
+      "Prefill jobs that a worker took", "Prefill jobs that a worker refused",
+      "Slabs of pages received and imported", "Slabs of pages received and refused",
+      "Reservations kept back because a writer may still write to them",
+      "Requests cancelled because their router was gone",
+      "Requests handed to other workers by a worker that drains", "Role changes of this worker",
+      "Role changes that this worker refused"};
+  return kHelp[static_cast<size_t>(counter)];
+}
+
 // Neighbouring counters land far apart.
 RequestUid make_uid(WorkerId router, uint64_t counter) {
   return RequestUid{split_mix64(static_cast<uint64_t>(router), counter)};

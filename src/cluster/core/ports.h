@@ -96,6 +96,7 @@ enum class Counter : uint8_t {  // counter_name() has the names for people and P
   kCount
 };
 const char* counter_name(Counter counter);
+const char* counter_help(Counter counter);  // one sentence for Prometheus
 
 struct Count {
   Counter counter{};

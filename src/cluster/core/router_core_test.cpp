@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 
 #include "cluster/core/router_probe.h"
 
@@ -339,6 +340,16 @@ TEST_F(RouterTransitions, APausedClientStaysPausedAtTheNextWorker) {
   router.tell(PeerDown{kDecodeA});
   ASSERT_EQ(router.sent<Pause>().size(), 1u);
   EXPECT_EQ(router.sent<Pause>()[0].first, kDecodeB);
+}
+
+TEST(Counters, EachHasANameAndWordsOfItsOwn) {
+  std::set<std::string> names, words;
+  for (size_t i = 0; i < static_cast<size_t>(Counter::kCount); ++i) {
+    names.insert(counter_name(static_cast<Counter>(i)));
+    words.insert(counter_help(static_cast<Counter>(i)));
+  }
+  EXPECT_EQ(names.size(), static_cast<size_t>(Counter::kCount));
+  EXPECT_EQ(words.size(), static_cast<size_t>(Counter::kCount));
 }
 
 }  // namespace

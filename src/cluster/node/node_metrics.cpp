@@ -8,8 +8,9 @@ namespace {
 
 void add_counters(PrometheusText& out, const NodeStatus& status) {
   for (size_t i = 0; i < status.counters.size(); ++i) {
-    const std::string name = format("cheetah_cluster_{}_total", counter_name(static_cast<Counter>(i)));
-    out.family(name, "counter", "Counted by the node's state machines");
+    const auto counter = static_cast<Counter>(i);
+    const std::string name = format("cheetah_cluster_{}_total", counter_name(counter));
+    out.family(name, "counter", counter_help(counter));
     out.sample(static_cast<double>(status.counters[i]));
   }
 }
