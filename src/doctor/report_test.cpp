@@ -157,6 +157,7 @@ TEST(Text, SaysWhatWasFoundWhyAndHowToMendIt) {
   for (const char* part : {"FAIL HST-01 memory has been swapped out: /dev/nvme8n1p3 (1.0 GiB used)",
            "read    proc/swaps", "now     swapoff /dev/nvme8n1p3", "goodput at risk: "})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  EXPECT_EQ(text.find("= read"), std::string::npos) << text;
 }
 
 TEST(Diff, HostsThatDriftedApartAreToldApart) {

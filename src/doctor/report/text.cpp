@@ -36,8 +36,9 @@ std::string evidence_line(const Outcome& outcome) {
   std::string line;
   for (const Evidence& evidence : outcome.evidence) {
     if (evidence.source.empty() || line.size() > 240) continue;
-    line += format("{}{} = {}", line.empty() ? "" : "; ", printable(evidence.source, 200),
-        printable(evidence.value, 100));
+    line += format("{}{}", line.empty() ? "" : "; ", printable(evidence.source, 200));
+    if (evidence.value != "read")  // what has no short form: the finding says what it holds
+      line += " = " + printable(evidence.value, 100);
   }
   return line;
 }
