@@ -18,7 +18,7 @@ struct Topic {
 // In the order of the page. Long pages have many topics; a short one is a list of "Flags".
 constexpr Topic kTopics[] = {
     {"Model",
-        "model served-model-name also-serve dtype kv-dtype compute device threads chat-template generation-config"},
+        "model models models-dir models-max keep-alive enable-sleep-mode served-model-name also-serve dtype kv-dtype compute device threads chat-template generation-config"},
     {"Prompt", "prompt chat system raw"},
     {"Sampling",
         "max-tokens temperature top-k top-p min-p repetition-penalty presence-penalty frequency-penalty seed stop "
@@ -33,8 +33,8 @@ constexpr Topic kTopics[] = {
     {"Prompts and answers",
         "dataset prompt-tokens output-tokens spread prefix-tokens prefix-share prefixes prompt-ids extra-body"},
     {"Address and access",
-        "host port unix-socket api-key-file key-rpm key-concurrency insecure allowed-host cors-origin tls-cert tls-key "
-        "strict-fields"},
+        "host port uds uds-mode api-key-file key-rpm key-concurrency insecure allowed-host cors-origin tls-cert tls-key "
+        "strict-fields response-store response-store-size response-store-age"},
     {"Connections and time limits",
         "network-threads parse-threads max-body max-header-bytes max-headers max-connections "
         "max-connections-per-address pause-at max-unsent header-timeout body-timeout idle-timeout write-timeout "

@@ -61,6 +61,7 @@ constexpr Foreign kForeign[] = {
     {"--disable-log-requests", "--log-level warning leaves requests out"},
     {"--uvicorn-log-level", "it is --log-level"},
     {"--reasoning-parser", "reasoning is recognised from the model's template"},
+    {"--reasoning-budget", "send reasoning_budget with the request"},
     {"--tool-call-parser", "tool calls are recognised from the model's template"},
     {"--enable-auto-tool-choice", "tools are always on"},
     {"--jinja", "the model's chat template is always used"},

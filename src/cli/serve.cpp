@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/serve_node.h"
 #include "cli/serve_options.h"
+#include "cli/serve_pool.h"
 #include "cli/signals.h"
 #include "cli/version.h"
 #include "engine/grammar/grammar_cache.h"
@@ -28,6 +29,8 @@ Examples:
   cheetah serve
   cheetah serve model.gguf --port 8080 --max-sequences 128
   cheetah serve ORG/NAME --host 0.0.0.0 --api-key-file keys.txt --tls-cert cert.pem --tls-key key.pem
+  cheetah serve A.gguf ORG/NAME --models-max 1 --keep-alive 10m
+  cheetah serve --uds /run/cheetah.sock --uds-mode 0660
   cheetah serve --config server.toml --print-config
   cheetah serve --role router --cluster etcd://e1,nats://q1 --secret-file secret --host 0.0.0.0 --api-key-file keys.txt
   cheetah serve --role prefill --cluster etcd://e1,nats://q1 --secret-file secret --cluster-host 10.0.0.2
@@ -80,15 +83,19 @@ FirstCall first_call(const Model& model) {
 std::string ready_text(
     const std::string& url, const std::string& name, const Model& model, bool needs_key, double seconds) {
   const FirstCall call = first_call(model);
+  constexpr std::string_view kUnix = "unix:";
+  const bool local = url.starts_with(kUnix);  // no browser reaches it
+  const std::string base = local ? "http://localhost" : url;
   return format(
       "\nready after {:.2f} s: {} at {}\n\n"
-      "  open it     {}/\n"
+      "{}"
       "  or try      curl {}/v1/{} -H 'content-type: application/json' \\\n{}"
       "                -d '{{\"model\":\"{}\",{}}}'\n"
       "  any OpenAI client works with the base URL {}/v1\n\n",
-      seconds, name, url, url, url, call.path,
+      seconds, name, url, local ? "" : format("  open it     {}/\n", url),
+      local ? format("--unix-socket {} {}", url.substr(kUnix.size()), base) : base, call.path,
       needs_key ? "                -H \"Authorization: Bearer $CHEETAH_API_KEY\" \\\n" : "", name, call.body,
-      url);
+      base);
 }
 
 int run_serve(const ServeOptions& options) {
@@ -147,7 +154,9 @@ void add_serve(CLI::App& root, Action& action) {
         return 0;
       }
       options->port_given = settings->given("port");
-      return in_cluster(options->cluster) ? run_node(*options) : run_serve(*options);
+      options->address_given = options->port_given || settings->given("host");
+      if (in_cluster(options->cluster)) return run_node(*options);
+      return loads_on_demand(*options) ? run_pool(*options) : run_serve(*options);
     };
   });
 }

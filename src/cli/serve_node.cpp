@@ -90,6 +90,8 @@ int run_node(const ServeOptions& options) {
   config.pass_headers = true;  // which of them give a request its class may change at any time
   if (!options.cluster.admin_key_file.empty() && !launch.takes_clients)
     throw UsageError("--admin-key-file: operators ask a router, and this node takes no clients");
+  if (loads_on_demand(options))
+    throw UsageError("--models, --models-dir, --enable-sleep-mode: a node of a cluster keeps its model");
   if (!options.also_serve.empty() && !launch.takes_clients)
     throw UsageError("--also-serve: this node takes no clients");
   if (options.cluster.picker_port != 0 && !launch.takes_clients)

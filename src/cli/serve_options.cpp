@@ -24,6 +24,14 @@ constexpr double kDeviceStepTimeout_s = 120;  // far beyond any step: only a dev
 
 constexpr int64_t kMost = int64_t{1} << 30;
 
+uint32_t file_mode(const std::string& where, const std::string& text) {
+  char* end = nullptr;
+  const auto mode = std::strtoul(text.c_str(), &end, 8);
+  if (text.empty() || *end != '\0' || mode > 0777 || (mode & 0600) != 0600)
+    throw UsageError(format("{}: '{}' is not a mode such as 0600, 0660 or 0666", where, printable(text)));
+  return static_cast<uint32_t>(mode);
+}
+
 std::chrono::milliseconds to_ms(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
 }
@@ -33,6 +41,20 @@ void add_engine_settings(Settings& s, ServeOptions& o) {
       [&o](const std::string&, const std::string& text) { o.engine.model = text; }, false,
       "MODEL,-m,--model-path"});
   s.add_list("served-model-name", o.served_names, "what clients call the model", "--alias");
+  s.add({"models", "", "further models, loaded when a request names them, separated by commas",
+      [&o](const std::string&, const std::string& text) { o.more_models = split_list(text); }, false, "MORE",
+      "LIST", true});
+  s.add_text("models-dir", o.models_dir,
+      "serve each model folder and GGUF file of this folder, loaded when a request names it");
+  s.add_count("models-max", o.models_max, 0, 4096,
+      "models in memory at once; 0: as many as fit. The one not asked for longest makes room");
+  s.add({"keep-alive", "", "unload a model that nobody asks for this long (default: it stays)",
+      [&o](const std::string& where, const std::string& text) {
+        o.keep_alive_s = text == "-1" ? -1 : parse_seconds(where, text, 0.01, 1e9);
+      },
+      false, "", "TIME"});
+  s.add_switch("enable-sleep-mode", o.sleep_mode,
+      "let clients unload a single model too: /sleep, /wake_up, /models/unload, keep_alive");
   s.add_list("also-serve", o.also_serve,
       "further models, of other workers of the cluster, that clients of this node may ask for");
   s.add_choice("generation-config", o.generation_config, {"auto", "none"},
@@ -82,6 +104,9 @@ void add_engine_settings(Settings& s, ServeOptions& o) {
 void add_access_settings(Settings& s, ServeOptions& o) {
   s.add_text("host", o.server.listen.host, "address to listen on");
   s.add_int("port", o.port, 0, 65535, "port to listen on; 0 picks a free one");
+  s.add_text("uds", o.server.listen.uds,
+      "Unix socket to listen on, in place of host and port unless one of them is given");
+  s.add_text("uds-mode", o.uds_mode, "who may use it, as chmod writes it: 0600, 0660, 0666");
   s.add_text("api-key-file", o.api_key_file,
       "file with one key per line: [NAME] KEY [rpm=N] [concurrent=N]; one key may also stand in CHEETAH_API_KEY");
   s.add_number("key-rpm", o.key_limits.requests_per_minute, 0, 1e9,
@@ -124,6 +149,10 @@ void add_limit_settings(Settings& s, ServeOptions& o) {
       "/health/engine fails when queued work makes no step in this time");
   s.add_seconds("step-timeout", o.config.step_timeout_s, 0, 86400,
       "a step that takes longer means that the device hangs, and ends the server with exit code 70 (0: 120 on CUDA, never on the CPU)");
+  s.add_text("response-store", o.server.responses.path,
+      "SQLite file that keeps /v1/responses for previous_response_id and GET /v1/responses/ID");
+  s.add_bytes("response-store-size", o.server.responses.bytes, "most that it keeps; the oldest go first");
+  s.add_seconds("response-store-age", o.server.responses.age_s, 1, 1e9, "how long it keeps a response");
   s.add_switch("strict-fields", o.strict_fields, "refuse requests with fields the API does not know");
 }
 
@@ -221,6 +250,8 @@ std::unique_ptr<LogFile> open_log_file(const ServeOptions& options) {
 ServerConfig server_config(const ServeOptions& options, const char* api_key) {
   ServerConfig config = options.server;
   config.listen.port = static_cast<uint16_t>(options.port);
+  config.listen.tcp = config.listen.uds.empty() || options.address_given;
+  config.listen.uds_mode = file_mode("--uds-mode", options.uds_mode);
   if (!options.api_key_file.empty())
     config.keys = ApiKeys::parse(
         read_key_file("--api-key-file", options.api_key_file), options.api_key_file, options.key_limits);

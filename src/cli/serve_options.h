@@ -18,6 +18,11 @@ struct ServeOptions {
   EngineOptions engine;
   std::vector<std::string> served_names;  // the first is what answers say
   std::vector<std::string> also_serve;    // models of other workers of the cluster
+  std::vector<std::string> more_models;   // beside the first, loaded when asked for
+  std::string models_dir;
+  int64_t models_max = 4;
+  double keep_alive_s = -1;
+  bool sleep_mode = false;
   EngineConfig config;
   std::string preemption = "recompute", policy = "continuous";
   std::string speculate = "auto";
@@ -30,6 +35,8 @@ struct ServeOptions {
   ClusterOptions cluster;
   int port = 8000;
   bool port_given = false;
+  bool address_given = false;  // the host or the port
+  std::string uds_mode = "0600";
   std::string api_key_file;
   KeyLimits key_limits;
   bool insecure = false;
@@ -45,6 +52,10 @@ Settings serve_settings(ServeOptions& options);
 EngineConfig engine_config(const ServeOptions& options);
 // Where the process's output goes from now on; nullptr: where it goes already. Throws UsageError.
 std::unique_ptr<LogFile> open_log_file(const ServeOptions& options);
+// Models are loaded and unloaded while the server runs.
+inline bool loads_on_demand(const ServeOptions& options) {
+  return !options.more_models.empty() || !options.models_dir.empty() || options.sleep_mode;
+}
 // Reads the keys (file, and `api_key` of the environment). Throws UsageError when the server would be open to
 // the network without one.
 ServerConfig server_config(const ServeOptions& options, const char* api_key);

@@ -49,6 +49,8 @@ std::string toml_text(const Settings::Entry& entry, const std::string& value) {
   return plain && !value.empty() ? value : dump_json(Json(value));
 }
 
+}  // namespace
+
 std::vector<std::string> split_list(const std::string& text) {
   std::vector<std::string> items;
   for (size_t begin = 0; begin < text.size();) {
@@ -58,8 +60,6 @@ std::vector<std::string> split_list(const std::string& text) {
   }
   return items;
 }
-
-}  // namespace
 
 std::string variable_name(const std::string& setting) {
   std::string name = "CHEETAH_";
@@ -172,6 +172,12 @@ void Settings::add_flags(CLI::App& command) {
     if (entry.is_switch)
       command.add_flag_callback(
           spelling, [take] { take("true"); }, help);
+    else if (entry.repeats)
+      command
+          .add_option_function<std::vector<std::string>>(
+              spelling,
+              [take](const std::vector<std::string>& all) { take(format("{}", fmt::join(all, ","))); }, help)
+          ->type_name(entry.value);
     else
       command.add_option_function<std::string>(spelling, take, help)->type_name(entry.value);
   }

@@ -27,6 +27,7 @@ class Settings {
     bool is_switch = false;      // a flag without a value
     std::string aliases = {};    // more spellings of the flag, e.g. "-c,--max-model-len"
     std::string value = "TEXT";  // what to write, for help: N, SIZE, TIME, a|b
+    bool repeats = false;        // given several times it is a list
   };
 
   void add(Entry entry);
@@ -67,7 +68,8 @@ class Settings {
   std::map<std::string, std::pair<std::string, std::string>> resolved_;  // name -> value, source
 };
 
-std::string variable_name(const std::string& setting);  // max-queue -> CHEETAH_MAX_QUEUE
+std::vector<std::string> split_list(const std::string& text);  // at commas
+std::string variable_name(const std::string& setting);         // max-queue -> CHEETAH_MAX_QUEUE
 double parse_seconds(const std::string& where, const std::string& text, double low, double high);
 
 }  // namespace cheetah

@@ -40,8 +40,8 @@ ApiRun::ApiRun(Setting setting, HttpRequest request, std::shared_ptr<Exchange> e
 void ApiRun::submit() {
   ServerShared& shared = setting_.shared;
   const int64_t count = std::ssize(call_.requests);
-  ServerLoad load = shared.load();
-  load.drain_tokens_per_s = setting_.backend.engine.stats().drain_tokens_per_s;
+  ServerLoad load = shared.load(setting_.backend.get());
+  load.drain_tokens_per_s = setting_.backend->engine.stats().drain_tokens_per_s;
   if (const auto wait = refused_for_s(load, count)) {
     shared.counters.reject(Rejection::kQueueFull);
     fail({.status = 503,
@@ -70,7 +70,7 @@ void ApiRun::send() {
     say_what_client_has(i, request, from);
     request.tag = std::move(from);
     ids_.push_back(request.id);
-    setting_.backend.engine.submit(
+    setting_.backend->engine.submit(
         std::move(request), [self = shared_from_this(), i, first = true](GenerationEvent&& event) mutable {
           self->on_event(i, std::move(event), std::exchange(first, false));
         });
@@ -163,7 +163,8 @@ ApiError ApiRun::error_of(const GenerationEvent& event) const {
     return {.status = 503, .message = "the server is shutting down", .code = "draining", .retry_after_s = 1};
   ApiError error = generation_error(event);
   if (error.status == 500) return ApiRun::internal_error();  // what failed inside is for the log
-  if (event.error_kind == ErrorKind::kQueueFull) error.retry_after_s = retry_after_s(setting_.shared.load());
+  if (event.error_kind == ErrorKind::kQueueFull)
+    error.retry_after_s = retry_after_s(setting_.shared.load(setting_.backend.get()));
   if (const auto times = cluster_times_of(event); times && times->retry_after)
     error.retry_after_s = std::chrono::duration<double>(*times->retry_after).count();
   return error;
@@ -230,7 +231,7 @@ void ApiRun::fail(const ApiError& error) {
 
 void ApiRun::cancel_all() {
   cancelled_ = true;
-  for (const RequestId id : ids_) setting_.backend.engine.cancel(id);
+  for (const RequestId id : ids_) setting_.backend->engine.cancel(id);
 }
 
 void ApiRun::cancel() {
@@ -262,9 +263,9 @@ void ApiRun::on_backlog(bool full) {
   if (full) ++setting_.shared.counters.paused_streams;
   for (const RequestId id : ids_)
     if (full)
-      setting_.backend.engine.pause(id);
+      setting_.backend->engine.pause(id);
     else
-      setting_.backend.engine.resume(id);
+      setting_.backend->engine.resume(id);
 }
 
 void ApiRun::end() {

@@ -39,7 +39,7 @@ class ApiRun final : public Notified, public ExchangeListener, public std::enabl
  public:
   struct Setting {
     const Route& route;
-    const Backend& backend;
+    std::shared_ptr<const Backend> backend;  // nullptr: the pool's for the model that the call names
     ServerShared& shared;
     std::shared_ptr<Tenant> tenant;      // acquired; released at the end
     std::vector<HttpHeader> headers;     // of every answer: the request id, CORS
@@ -66,6 +66,7 @@ class ApiRun final : public Notified, public ExchangeListener, public std::enabl
     size_t index;
     GenerationEvent event;
   };
+  void choose_model();
   void parse();
   void on_parsed(ChosenCall call);
   void take_result(ChosenCall call);
@@ -76,6 +77,8 @@ class ApiRun final : public Notified, public ExchangeListener, public std::enabl
   void on_changed(const ApiServices& services, ApiResult result);
   void describe_request();
   // api_run_resume.cpp
+  // What answers takes up a stream that another process began.
+  bool can_go_on() const { return setting_.backend && setting_.backend->engine.can_go_on(); }
   std::optional<ApiError> find_place();
   void parse_for_beginning(ChosenCall& call);
   std::optional<ApiError> check_place() const;

@@ -2,7 +2,9 @@
 // From the bytes of a call to its requests, for the model it names or, where the engine wants that, another.
 #include <chrono>
 
+#include "serve/api/wanted_model.h"
 #include "serve/api_run.h"
+#include "serve/model_pool.h"
 
 namespace cheetah {
 namespace {
@@ -23,7 +25,27 @@ void ApiRun::start() {
     return end();
   }
   setting_.shared.counters.parsing.add();
-  setting_.shared.parse_elsewhere([self = shared_from_this()] { self->parse(); });
+  setting_.shared.parse_elsewhere([self = shared_from_this()] {
+    if (self->setting_.backend)
+      self->parse();
+    else
+      self->choose_model();
+  });
+}
+
+// On a parser thread. The model may have to be loaded first; the call is parsed with what it then has.
+void ApiRun::choose_model() {
+  const WantedModel wanted = wanted_model(request_.body);
+  setting_.shared.pool.load()->acquire({.model = wanted.name, .keep_alive_s = wanted.keep_alive_s},
+      [self = shared_from_this()](ModelPool::Answer answer) {
+        if (auto* lease = std::get_if<ModelLease>(&answer)) {
+          self->setting_.backend = std::move(*lease);
+          return self->setting_.shared.parse_elsewhere([self] { self->parse(); });
+        }
+        auto refused =
+            std::make_shared<ChosenCall>(ChosenCall{std::get<ApiError>(std::move(answer)), nullptr});
+        self->exchange_->thread().run([self, refused] { self->on_parsed(std::move(*refused)); });
+      });
 }
 
 CallFacts ApiRun::facts() const {
@@ -34,6 +56,7 @@ CallFacts ApiRun::facts() const {
   facts.now = now();
   facts.cache_salt = setting_.tenant->cache_salt();
   facts.tenant = setting_.tenant->name();
+  facts.archive = setting_.shared.archive;
   facts.timings = request_.find("x-cheetah-timings") != nullptr;
   return facts;
 }
@@ -42,7 +65,7 @@ CallFacts ApiRun::facts() const {
 void ApiRun::parse() {
   auto call = std::make_shared<ChosenCall>();  // shared: std::function must be copyable
   try {
-    *call = parse_for_model(setting_.route.parser, request_.body, setting_.backend.models(), facts());
+    *call = parse_for_model(setting_.route.parser, request_.body, setting_.backend->models(), facts());
     parse_for_beginning(*call);
   } catch (const std::exception& error) {
     setting_.shared.log.write(
@@ -79,7 +102,7 @@ void ApiRun::take_result(ChosenCall call) {
   }
   // An answer names one model: calls of several requests stay with theirs, and vectors of another are
   // useless.
-  const bool may_change = !from_ && !setting_.backend.more_models.empty() && call_.requests.size() == 1 &&
+  const bool may_change = !from_ && !setting_.backend->more_models.empty() && call_.requests.size() == 1 &&
                           call_.requests.front().pooling == Pooling::kNone;
   if (may_change)
     original_ = call_.requests.front();
@@ -91,7 +114,7 @@ void ApiRun::take_result(ChosenCall call) {
 
 void ApiRun::change_model(const std::string& name) {
   const ApiServices* other = nullptr;
-  for (const ApiServices* one : setting_.backend.models())
+  for (const ApiServices* one : setting_.backend->models())
     if (one->model_name == name) other = one;
   if (other == nullptr || !original_) return on_changed(*services_, ApiError{});
   setting_.shared.counters.parsing.add();

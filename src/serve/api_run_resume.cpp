@@ -38,7 +38,7 @@ const std::string* ApiRun::place_header(const HttpRequest& request) {
 // A whole answer that is asked for again under its key is the same answer: its seed follows from the key.
 std::optional<ApiError> ApiRun::find_place() {
   const std::string* key = request_.find("idempotency-key");
-  const bool kept = key != nullptr && !key->empty() && setting_.backend.engine.can_go_on();
+  const bool kept = key != nullptr && !key->empty() && can_go_on();
   answer_ = {.id = summary_.id,
       .unix_time = unix_seconds(),
       .seed = kept ? mix64(fnv1a(setting_.tenant->name() + "\n" + *key)) : fresh_seed(setting_.shared.next_request.load()),
@@ -46,7 +46,7 @@ std::optional<ApiError> ApiRun::find_place() {
   has_key_ = kept;
   const std::string* given = place_header(request_);
   if (given == nullptr) return std::nullopt;
-  if (!setting_.backend.engine.can_go_on())
+  if (!can_go_on())
     return wrong_place("streams go on in a cluster alone: send the request without Last-Event-ID");
   from_ = StreamPlace::parse(*given);
   if (!from_) return wrong_place("Last-Event-ID is not the id of an event of this API: send the last one as it came");
@@ -57,7 +57,7 @@ std::optional<ApiError> ApiRun::find_place() {
 // For the model that answered the beginning.
 void ApiRun::parse_for_beginning(ChosenCall& call) {
   if (!from_ || from_->facts.model.empty() || !std::holds_alternative<ApiCall>(call.result)) return;
-  for (const ApiServices* other : setting_.backend.models()) {
+  for (const ApiServices* other : setting_.backend->models()) {
     if (other->model_name != from_->facts.model || other == call.services) continue;
     call.result =
         parse_for_other_model(setting_.route.parser, request_.body, *call.services, *other, facts());
@@ -80,7 +80,7 @@ std::optional<ApiError> ApiRun::check_place() const {
 void ApiRun::number_events() {
   numbers_.reset();
   const int64_t count = num_choices(call_.requests);
-  if (!call_.stream || call_.stream_type != kEventStream || !setting_.backend.engine.can_go_on() ||
+  if (!call_.stream || call_.stream_type != kEventStream || !can_go_on() ||
       count > kMostChoices)
     return;
   answer_.model = degraded_from_.empty() ? "" : services_->model_name;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,6 @@ namespace cheetah {
 struct Backend {
   GenerationBackend& engine;
   ApiServices services;
-  std::function<std::string()> more_metrics;  // text exposition of whatever else runs here; may be empty
   std::vector<ApiServices> more_models = {};  // that the engine, a cluster then, answers for too
   AdminHandler admin = nullptr;               // of a cluster
 
@@ -35,6 +35,9 @@ struct Backend {
 
 enum class ServerState { kLoading, kReady, kDraining };
 
+class ModelPool;      // serve/model_pool.h
+class ResponseStore;  // serve/response_store.h
+
 // What requests on any network thread use together.
 struct ServerShared {
   ServerShared(const ServerConfig& settings, EventLog& lines) : config(settings), log(lines) {}
@@ -43,12 +46,23 @@ struct ServerShared {
   EventLog& log;
   ServerCounters counters;
   std::atomic<ServerState> state = ServerState::kLoading;
-  std::atomic<const Backend*> backend = nullptr;  // set once, before kReady
+  std::atomic<const Backend*> backend = nullptr;  // set once, before kReady; nullptr with a pool
+  std::atomic<ModelPool*> pool = nullptr;         // likewise, of a server that loads models on demand
+  std::function<std::string()>
+      more_metrics;                    // exposition of whatever else runs here; set once, before kReady
+  ResponseArchive* archive = nullptr;  // responses are kept there; set once, before any call
+  ResponseStore* responses = nullptr;  // the same, to look them up
   std::atomic<uint64_t> next_request = 1;
   std::function<void(std::function<void()>)> parse_elsewhere;  // runs work on a parser thread
 
-  ServerLoad load() const {
-    const Backend* now = backend;
+  // What answers now, the one used last first: a pool's loaded models, or the one backend there is.
+  std::vector<std::shared_ptr<const Backend>> backends() const;
+  std::shared_ptr<const Backend> first_backend() const {
+    auto all = backends();
+    return all.empty() ? nullptr : std::move(all.front());
+  }
+
+  ServerLoad load(const Backend* now) const {
     ServerLoad load{.in_flight = counters.in_flight, .pending_tokens = counters.pending_tokens};
     if (now == nullptr) return load;
     load.most = now->engine.config().max_sequences + now->engine.config().max_queue;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -10,6 +11,7 @@
 #include "serve/api/fields.h"
 #include "serve/api/request_fields.h"
 #include "serve/http/multipart.h"
+#include "serve/model_pool.h"
 
 namespace cheetah {
 namespace {
@@ -243,8 +245,23 @@ void BatchJobs::run_safely(const std::string& id) {
   }
 }
 
+// Of a server with several models the one that the first line names: all lines are for the same.
+std::shared_ptr<const Backend> BatchJobs::backend_for(const std::string& input) {
+  ModelPool* const pool = shared_.pool;
+  if (!pool) return shared_.first_backend();
+  const Json line = Json::parse(input.substr(0, input.find('\n')), nullptr, false);
+  ModelPool::Wish wish;
+  if (line.is_object() && line.contains("body") && line["body"].is_object() &&
+      line["body"].contains("model") && line["body"]["model"].is_string())
+    wish.model = line["body"]["model"];
+  auto answer = std::make_shared<std::promise<ModelPool::Answer>>();  // shared with the call back
+  pool->acquire(wish, [answer](ModelPool::Answer given) { answer->set_value(std::move(given)); });
+  ModelPool::Answer given = answer->get_future().get();
+  if (const auto* error = std::get_if<ApiError>(&given)) throw Error(error->message);
+  return std::get<ModelLease>(std::move(given));
+}
+
 void BatchJobs::run(const std::string& id) {
-  const Backend* backend = shared_.backend;
   std::shared_ptr<const std::string> input;
   Batch batch;
   store_.with([&](Store& store) {
@@ -254,6 +271,7 @@ void BatchJobs::run(const std::string& id) {
     if (!kept.cancelled) kept.status = "in_progress";
     batch = kept;
   });
+  const std::shared_ptr<const Backend> backend = input ? backend_for(*input) : nullptr;
   std::string answers, errors;
   bool cancelled = batch.cancelled;
   BatchCounts counts;

@@ -54,6 +54,7 @@ class BatchJobs {
   void loop();
   void run_safely(const std::string& id);
   void run(const std::string& id);
+  std::shared_ptr<const Backend> backend_for(const std::string& input);
 
   ServerShared& shared_;
   Published<Store> store_;

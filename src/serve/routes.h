@@ -30,6 +30,12 @@ enum class RouteKind {
   kProps,
   kSlots,
   kAdmin,  // an operator's, of a cluster
+  kResponses,
+  kLoadModel,
+  kUnloadModel,
+  kSleep,
+  kWakeUp,
+  kIsSleeping,
   kPage,
 };
 enum class Access {

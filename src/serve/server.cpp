@@ -5,9 +5,11 @@
 #include <boost/asio/thread_pool.hpp>
 #include <thread>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "base/time.h"
 #include "net/otlp_sender.h"
+#include "serve/model_pool.h"
 #include "serve/service.h"
 
 namespace cheetah {
@@ -23,7 +25,8 @@ void log_run(EventLog& log, const ApiRun& run) {
   const RunSummary& s = run.summary();
   const LogLevel level = s.status >= 500 ? LogLevel::kWarning : LogLevel::kInfo;
   if (!log.wants(level)) return;
-  std::vector<LogField> fields = {{"request_id", s.id}, {"path", s.path}, {"status", s.status}};
+  std::vector<LogField> fields = {
+      {"request_id", s.id}, {"path", printable(run.request().path(), 256)}, {"status", s.status}};
   if (!s.tenant.empty()) fields.push_back({"tenant", s.tenant});
   if (!s.error_code.empty()) fields.push_back({"code", s.error_code});
   if (s.requests > 0) {
@@ -94,6 +97,10 @@ struct Server::State {
                                  std::function<void()> work) { boost::asio::post(parsers, std::move(work)); };
     service.use_threads(http.threads());
     if (!config.otlp_endpoint.empty()) start_traces();
+    if (!config.responses.path.empty()) {
+      responses = std::make_unique<ResponseStore>(config.responses, log);
+      shared.archive = shared.responses = responses.get();
+    }
     service.on_run_ended([this](const ApiRun& run) { on_ended(run); });
     http.start();
   }
@@ -124,6 +131,7 @@ struct Server::State {
   EventLog log;
   ServerShared shared;
   std::unique_ptr<TraceExporter> traces;
+  std::unique_ptr<ResponseStore> responses;
   boost::asio::thread_pool parsers;
   BatchJobs jobs;
   Service service;
@@ -139,6 +147,7 @@ uint16_t Server::port() const { return state_->http.port(); }
 
 std::string Server::url() const {
   const ListenConfig& listen = state_->config.listen;
+  if (!listen.tcp) return "unix:" + listen.uds;
   std::string host = listen.host == "0.0.0.0" || listen.host == "::" ? "localhost" : listen.host;
   if (host.find(':') != std::string::npos) host = "[" + host + "]";
   return format("{}://{}:{}", listen.tls_cert.empty() ? "http" : "https", host, port());
@@ -146,10 +155,24 @@ std::string Server::url() const {
 
 void Server::serve(GenerationBackend& engine, ApiServices services, std::function<std::string()> more_metrics,
     std::vector<ApiServices> more_models, AdminHandler admin) {
-  state_->backend = std::make_unique<Backend>(Backend{
-      engine, std::move(services), std::move(more_metrics), std::move(more_models), std::move(admin)});
+  state_->shared.more_metrics = std::move(more_metrics);
+  state_->backend = std::make_unique<Backend>(
+      Backend{engine, std::move(services), std::move(more_models), std::move(admin)});
   state_->shared.backend = state_->backend.get();
   state_->shared.state = ServerState::kReady;
+}
+
+void Server::serve(ModelPool& pool, std::function<std::string()> more_metrics) {
+  state_->shared.more_metrics = std::move(more_metrics);
+  state_->shared.pool = &pool;
+  state_->shared.state = ServerState::kReady;
+}
+
+std::vector<std::shared_ptr<const Backend>> ServerShared::backends() const {
+  if (const ModelPool* const models = pool) return models->loaded();
+  if (const Backend* const one = backend)
+    return {std::shared_ptr<const Backend>(std::shared_ptr<void>(), one)};  // nobody owns it
+  return {};
 }
 
 void Server::drain(std::chrono::milliseconds limit) {
@@ -159,11 +182,10 @@ void Server::drain(std::chrono::milliseconds limit) {
   state_->log.write(LogLevel::kInfo, "draining", {{"in_flight", int64_t{counters.in_flight}}});
   // Calls whose bodies are being parsed were promised an answer too.
   counters.parsing.wait_for_none(end);
-  if (state_->backend) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    state_->backend->engine.drain(std::max(left, std::chrono::milliseconds(0)));
-  }
+  const auto left = std::max(std::chrono::milliseconds(0),
+      std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()));
+  if (state_->backend) state_->backend->engine.drain(left);
+  if (ModelPool* const pool = state_->shared.pool) pool->drain(left);
   state_->http.wind_down();
   // The last answers are on their way; a client that does not read them is not waited for.
   const SteadyTime flushed = std::chrono::steady_clock::now() + std::chrono::seconds(2);

@@ -12,6 +12,7 @@
 
 namespace cheetah {
 
+class ModelPool;      // serve/model_pool.h
 class TraceExporter;  // observe/trace_exporter.h
 
 class Server {
@@ -21,7 +22,7 @@ class Server {
   ~Server();
 
   uint16_t port() const;
-  std::string url() const;
+  std::string url() const;  // "unix:PATH" without TCP
   // The engine and what `services` refers to must live until stop() returns.
   // `more_metrics`: further families for /metrics; called on network threads.
   // `more_models`: what clients may ask for beside the first; the engine learns the name from
@@ -29,6 +30,8 @@ class Server {
   // `admin`: answers operators, where the engine is a cluster.
   void serve(GenerationBackend& engine, ApiServices services, std::function<std::string()> more_metrics = {},
       std::vector<ApiServices> more_models = {}, AdminHandler admin = nullptr);
+  // The same with models that are loaded on demand. The pool must live until stop() returns.
+  void serve(ModelPool& pool, std::function<std::string()> more_metrics = {});
   // No new generations; waits until those that run are done, or the time is up and they were cancelled.
   void drain(std::chrono::milliseconds limit);
   // Closes all connections. The engine may be destroyed after this, the server after the engine.

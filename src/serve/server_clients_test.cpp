@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Clients that leave, read slowly, stop sending, send again or cancel.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "serve/server_fixture.h"
 
@@ -119,6 +121,23 @@ TEST(Server, CancelsByIdForTheSameTenantOnly) {
   // It may have come to its end by itself before the cancellation arrived.
   EXPECT_TRUE(removed.status == 200 || removed.status == 404);
   EXPECT_EQ(remove("mine", "first-key").status, 404);
+}
+
+TEST(Server, AProbeWhileTheModelLoadsIsNoWarning) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  {
+    ServerConfig config = quiet();
+    config.log = {.level = LogLevel::kWarning, .format = LogFormat::kJson, .descriptor = ends[1]};
+    Server server(config);
+    TestClient client(server.port());
+    for (const char* path : {"/health/ready", "/health", "/ready", "/health/engine"})
+      EXPECT_EQ(client.ask(get(path)).status, 503);
+  }
+  close(ends[1]);
+  char byte = 0;
+  EXPECT_EQ(read(ends[0], &byte, 1), 0);
+  close(ends[0]);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "observe/event_log.h"
 #include "serve/api_keys.h"
 #include "serve/http/http_server.h"
+#include "serve/response_store.h"
 
 namespace cheetah {
 
@@ -26,6 +27,7 @@ struct ServerConfig {
   std::chrono::milliseconds stream_ping{15'000};  // a comment when a stream is silent this long
   std::chrono::milliseconds engine_stall{5'000};  // /health/engine waits this long for a step
   LogConfig log;
+  ResponseStoreConfig responses;
   std::string otlp_endpoint;             // http://host:port[/path]; "": no traces
   std::string service_name = "cheetah";  // in traces
   std::string version;                   // of the program, for /version

@@ -383,6 +383,7 @@ TEST(Server, LogsCallsWithoutWhatWasSaid) {
   const Json line = Json::parse(log.substr(begin, log.find('\n', at) - begin));
   EXPECT_EQ(line["event"], "call");
   EXPECT_EQ(line["completion_tokens"], 2);
+  EXPECT_EQ(line["path"], "/v1/completions") << "as it was asked, and as the line of the connection has it";
   EXPECT_EQ(log.find("Once upon"), std::string::npos);
 }
 

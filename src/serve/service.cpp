@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "serve/api/json_text.h"
+#include "serve/pool_answers.h"
 #include "serve/web_page.h"
 
 namespace cheetah {
@@ -202,6 +203,13 @@ void Service::handle(HttpRequest&& request, std::shared_ptr<Exchange> exchange) 
       return check_engine(request, std::move(exchange));
     case RouteKind::kAdmin:
       return ask_operator(std::move(request), match.parameter, std::move(exchange));
+    case RouteKind::kResponses:
+      return kept_response(request, match.parameter, std::move(exchange));
+    case RouteKind::kLoadModel:
+    case RouteKind::kUnloadModel:
+    case RouteKind::kSleep:
+    case RouteKind::kWakeUp:
+      return change_models(match.route->kind, request, std::move(exchange));
     default:
       break;
   }
@@ -232,22 +240,21 @@ HttpResponse Service::small_answer(const RouteMatch& match, const HttpRequest& r
     case RouteKind::kOllamaLoaded:
     case RouteKind::kProps:
     case RouteKind::kSlots:
-      return other_servers_answer(match.route->kind);
+    case RouteKind::kIsSleeping:
+      return other_servers_answer(match.route->kind, request);
     case RouteKind::kStats:
-      return json_response(stats_json(numbers(), shared_.counters));
+      return json_response(stats_json(numbers(shared_.first_backend().get()), shared_.counters));
     case RouteKind::kDecisions: {
       constexpr int64_t kShown = 200;
       HttpResponse response;
       response.content_type = "text/plain; charset=utf-8";
-      if (const Backend* backend = shared_.backend) response.body = backend->engine.explain_last(kShown);
+      for (const auto& backend : shared_.backends()) response.body += backend->engine.explain_last(kShown);
       return response;
     }
     case RouteKind::kMetrics: {
       HttpResponse response;
       response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-      response.body = metrics_text(numbers(), shared_.counters);
-      if (const Backend* backend = shared_.backend; backend && backend->more_metrics)
-        response.body += backend->more_metrics();
+      response.body = metrics();
       return response;
     }
     default:
@@ -258,9 +265,21 @@ HttpResponse Service::small_answer(const RouteMatch& match, const HttpRequest& r
 std::string Service::status() const {
   if (shared_.state == ServerState::kLoading) return "loading";
   if (shared_.state == ServerState::kDraining) return "draining";
-  const Backend* backend = shared_.backend;
-  std::string why = backend ? backend->engine.out_of_service() : "";
-  return why.empty() ? "ok" : why;
+  for (const auto& backend : shared_.backends())
+    if (std::string why = backend->engine.out_of_service(); !why.empty()) return why;
+  return "ok";
+}
+
+std::string Service::metrics() const {
+  const auto backends = shared_.backends();
+  std::vector<std::string> texts;
+  for (const auto& backend : backends)
+    texts.push_back(metrics_text(numbers(backend.get()), shared_.counters));
+  if (texts.empty()) texts.push_back(metrics_text(numbers(nullptr), shared_.counters));
+  std::string text = texts.size() == 1 ? std::move(texts.front()) : merged_metrics(texts);
+  if (const ModelPool* const pool = shared_.pool) text += pool_metrics(pool->models());
+  if (shared_.state != ServerState::kLoading && shared_.more_metrics) text += shared_.more_metrics();
+  return text;
 }
 
 HttpResponse Service::health(std::string_view status) const {
@@ -289,9 +308,9 @@ HttpResponse Service::page(const HttpRequest& request) const {
   return response;
 }
 
-ServerNumbers Service::numbers() const {
+// nullptr: no model is loaded.
+ServerNumbers Service::numbers(const Backend* backend) const {
   ServerNumbers numbers;
-  const Backend* backend = shared_.backend;
   numbers.engine = backend ? backend->engine.stats() : empty_stats();
   if (backend) numbers.config = backend->engine.config();
   numbers.model = backend ? backend->services.model_name : "";
@@ -324,7 +343,12 @@ void Service::on_finished(const ExchangeRecord& record) {
   counters.bytes_out += static_cast<uint64_t>(record.bytes_out);
   const bool api = route < routes().size() && routes()[route].kind == RouteKind::kApi;
   if (api && status < 400) return;  // its own line says more
-  const LogLevel level = status >= 500 ? LogLevel::kWarning : api ? LogLevel::kInfo : LogLevel::kDebug;
+  // Probes ask every few seconds, also while a model loads: their 503 is an answer.
+  const bool probe = route < routes().size() && routes()[route].access == Access::kPublic;
+  const bool expected = probe && shared_.state != ServerState::kReady;
+  const LogLevel level = status >= 500 && !expected ? LogLevel::kWarning
+                         : api                      ? LogLevel::kInfo
+                                                    : LogLevel::kDebug;
   if (!shared_.log.wants(level)) return;
   const std::string_view target = record.target;
   shared_.log.write(level, "http",

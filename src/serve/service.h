@@ -59,9 +59,13 @@ class Service final : public HttpHandler {
   std::string status() const;  // "ok", or why no request is answered
   HttpResponse health(std::string_view status) const;
   HttpResponse models(const RouteMatch& match) const;
-  HttpResponse other_servers_answer(RouteKind kind) const;
+  HttpResponse other_servers_answer(RouteKind kind, const HttpRequest& request) const;
+  void kept_response(const HttpRequest& request, const std::string& path, std::shared_ptr<Exchange> exchange);
+  void change_models(RouteKind kind, const HttpRequest& request, std::shared_ptr<Exchange> exchange);
+  std::optional<ApiError> check_origin(const HttpRequest& request) const;
   HttpResponse page(const HttpRequest& request) const;
-  ServerNumbers numbers() const;
+  ServerNumbers numbers(const Backend* backend) const;
+  std::string metrics() const;
   size_t route_index(const ExchangeRecord& record) const;
 
   ServerShared& shared_;

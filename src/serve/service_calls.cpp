@@ -1,60 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The part of Service that reaches the engine: API calls, their cancellation, the engine's health, models.
+// The part of Service that reaches the engine: API calls and their cancellation.
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "model/model.h"
-#include "serve/api/llama_native.h"
-#include "serve/api/ollama.h"
 #include "serve/service.h"
 
 namespace cheetah {
 namespace {
-
-// Answers 200 as soon as the engine is idle or takes a step, 503 when neither happens in time.
-class EngineProbe final : public ExchangeListener {
- public:
-  EngineProbe(const GenerationBackend& engine, std::chrono::milliseconds limit,
-      std::shared_ptr<Exchange> exchange, std::vector<HttpHeader> headers)
-      : engine_(engine),
-        limit_(limit),
-        exchange_(std::move(exchange)),
-        headers_(std::move(headers)),
-        start_(std::chrono::steady_clock::now()),
-        first_steps_(engine.stats().steps) {}
-
-  void look(ServeTime now) {
-    const EngineStats stats = engine_.stats();
-    const bool idle = stats.running + stats.waiting + stats.swapped == 0;
-    const bool healthy = idle || stats.steps > first_steps_;
-    if (!healthy && now - start_ < limit_) return;
-    HttpResponse response;
-    response.status = healthy ? 200 : 503;
-    response.headers = headers_;
-    response.body = dump_json(Json{{"status", healthy ? "ok" : "stalled"}, {"steps", stats.steps},
-        {"running", stats.running}, {"waiting", stats.waiting}});
-    exchange_->respond(std::move(response));
-  }
-  void on_gone() override {}
-  void on_tick(ServeTime now) override { look(now); }
-
- private:
-  const GenerationBackend& engine_;
-  std::chrono::milliseconds limit_;
-  std::shared_ptr<Exchange> exchange_;
-  std::vector<HttpHeader> headers_;
-  ServeTime start_;
-  uint64_t first_steps_;
-};
-
-Json model_json(const ApiServices& services, const std::string& name) {
-  return {{"id", name}, {"object", "model"}, {"created", services.created}, {"owned_by", "cheetah"},
-      {"max_model_len", services.max_context}, {"root", services.model_name},
-      {"meta", {{"n_params", services.model.num_parameters()}, {"n_vocab", services.model.traits().vocab},
-                   {"n_ctx_train", services.model.traits().max_positions}}}};
-}
 
 constexpr size_t kMaxKeyBytes = 255;
 
@@ -88,8 +42,9 @@ void Service::run_api(const Route& route, HttpRequest&& request, std::shared_ptr
     exchange->respond(std::move(response));
   };
   const auto tenant = tenant_of(request);
-  const Backend* backend = shared_.backend;
-  if (shared_.counters.parsing >= std::max(shared_.config.max_parsing, room_in_queue(shared_.load())))
+  const std::shared_ptr<const Backend> backend = shared_.pool ? nullptr : shared_.first_backend();
+  if (shared_.counters.parsing >=
+      std::max(shared_.config.max_parsing, room_in_queue(shared_.load(shared_.first_backend().get()))))
     return refuse_call(
         Rejection::kQueueFull, {.status = 503,
                                    .message = "too many requests arrive at once: try again later",
@@ -124,7 +79,7 @@ void Service::run_api(const Route& route, HttpRequest&& request, std::shared_ptr
     if (observer_) observer_(run);
   };
   auto run = std::make_shared<ApiRun>(
-      ApiRun::Setting{route, *backend, shared_, tenant, std::move(fixed.headers), ended}, std::move(request),
+      ApiRun::Setting{route, backend, shared_, tenant, std::move(fixed.headers), ended}, std::move(request),
       exchange);
   runs.emplace(run->id(), run);
   run->start();
@@ -175,63 +130,6 @@ void Service::look_on(size_t thread, std::shared_ptr<Search> search) {
       search->exchange->respond(std::move(response));
     });
   });
-}
-
-void Service::check_engine(const HttpRequest& request, std::shared_ptr<Exchange> exchange) {
-  const Backend* backend = shared_.backend;
-  HttpResponse response = health(backend ? "ok" : status());
-  response.headers.push_back({"x-request-id", request.id});
-  if (!backend) return exchange->respond(std::move(response));
-  auto probe =
-      std::make_shared<EngineProbe>(backend->engine, shared_.config.engine_stall, exchange, response.headers);
-  exchange->listen(probe);
-  probe->look(std::chrono::steady_clock::now());
-}
-
-// What clients of Ollama and llama.cpp ask for.
-HttpResponse Service::other_servers_answer(RouteKind kind) const {
-  const Backend* backend = shared_.backend;
-  HttpResponse response;
-  if (kind == RouteKind::kOllamaTags || kind == RouteKind::kOllamaLoaded) {
-    const auto models = backend ? backend->models() : std::vector<const ApiServices*>();
-    response.body = kind == RouteKind::kOllamaTags ? ollama_tags(models) : ollama_loaded(models);
-  } else if (!backend) {
-    response = health(status());
-  } else if (kind == RouteKind::kProps) {
-    response.body = llama_props(backend->services);
-  } else {
-    response.body = llama_slots(backend->services, backend->engine.stats().running);
-  }
-  return response;
-}
-
-HttpResponse Service::models(const RouteMatch& match) const {
-  const Backend* backend = shared_.backend;
-  Json list = Json::array();
-  for (const ApiServices* services : backend ? backend->models() : std::vector<const ApiServices*>()) {
-    for (const std::string& name : services->names()) {
-      Json one = model_json(*services, name);
-      HttpResponse response;
-      if (match.route->kind == RouteKind::kModel && name == match.parameter) {
-        response.body = dump_json(one);
-        return response;
-      }
-      list.push_back(std::move(one));
-    }
-  }
-  HttpResponse response;
-  if (match.route->kind == RouteKind::kModels) {
-    response.body = dump_json(Json{{"object", "list"}, {"data", std::move(list)}});
-    return response;
-  }
-  response.status = 404;
-  response.body =
-      error_body({.status = 404,
-                     .message = format("the model '{}' is not served here", printable(match.parameter)),
-                     .param = "model",
-                     .code = "model_not_found"},
-          ApiStyle::kOpenAi);
-  return response;
 }
 
 }  // namespace cheetah

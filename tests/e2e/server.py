@@ -21,7 +21,7 @@ class Server:
         self.process = subprocess.Popen([PROGRAM, "serve", "--port", "0", *map(str, args)], stdout=self.out, stderr=self.err,
                                         stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
         self.patience = patience
-        wanted = rb"ready after .* at (https?)://([^:\s]+):(\d+)" if ready else rb"starts at (https?)://([^:\s]+):(\d+)"
+        wanted = rb"ready(?: after|:) .* at (https?)://([^:\s]+):(\d+)" if ready else rb"starts at (https?)://([^:\s]+):(\d+)"
         found = self._wait_for(wanted)
         self.scheme, self.host, self.port = found[1].decode(), found[2].decode(), int(found[3])
         self.url = f"{self.scheme}://{self.host}:{self.port}"

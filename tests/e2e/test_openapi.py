@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Every path of the OpenAPI document is asked, and what comes back is held to the document."""
 import json
+import tempfile
 import time
 import unittest
 
@@ -18,10 +19,14 @@ GOOD = [
     ("POST", "/v1/chat/completions", {**HI, "max_tokens": 4, "stream": True, "stream_options": {"include_usage": True}}),
     ("POST", "/v1/chat/completions", {**HI, "max_tokens": 4, "logprobs": True, "top_logprobs": 2, "n": 2}),
     ("POST", "/v1/chat/completions", {**HI, "max_tokens": 60, "tools": [TOOL], "tool_choice": "required"}),
-    ("POST", "/v1/completions", {**M, "prompt": "Once", "max_tokens": 4, "logprobs": 1}),
+    ("POST", "/v1/chat/completions", {**HI, "max_tokens": 4, "prompt_logprobs": 1, "xtc_probability": 0.5,
+                                      "dry_multiplier": 0.8, "top_n_sigma": 1, "dynatemp_range": 0.5}),
+    ("POST", "/v1/completions", {**M, "prompt": "Once", "max_tokens": 4, "logprobs": 1, "mirostat": 2}),
+    ("POST", "/v1/completions", {**M, "prompt": "Once", "max_tokens": 4, "prompt_logprobs": 2}),
     ("POST", "/v1/completions", {**M, "prompt": "Once", "max_tokens": 4, "stream": True}),
     ("POST", "/v1/responses", {**M, "input": "Hi", "max_output_tokens": 4}),
     ("POST", "/v1/responses", {**M, "input": "Hi", "max_output_tokens": 4, "stream": True}),
+    ("POST", "/v1/responses", {**M, "input": "Hi", "max_output_tokens": 4, "store": True}),
     ("POST", "/v1/messages", {**HI, "max_tokens": 4}),
     ("POST", "/v1/messages", {**HI, "max_tokens": 4, "stream": True}),
     ("POST", "/v1/messages/count_tokens", HI),
@@ -65,13 +70,19 @@ REFUSED = [
     *[("POST", f"/admin/{act}", {}) for act in ("cordon", "uncordon", "drain", "role", "scale")],
     ("GET", "/v1/files/none", None),
     ("GET", "/v1/models/none", None),
+    ("POST", "/models/load", {"model": "none"}),
+    ("GET", "/v1/responses/none", None),
+    ("DELETE", "/v1/responses/none", None),
+    ("GET", "/v1/responses/none/input_items", None),
 ]
 
 
 class OpenApi(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(MODELS / "cub-1m", "--kv-memory", "8MiB", "--served-model-name", "cub")
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.server = Server(MODELS / "cub-1m", "--kv-memory", "8MiB", "--served-model-name", "cub", "--enable-sleep-mode",
+                            "--response-store", f"{cls.folder.name}/responses.db")
         status, headers, text = cls.server.ask("GET", "/openapi.json")
         assert status == 200 and headers["content-type"] == "application/json"
         cls.document = Document(text)
@@ -79,6 +90,7 @@ class OpenApi(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.server.stop()
+        cls.folder.cleanup()
 
     def ask(self, method, path, body=None, headers=None):
         status, answer, text = self.server.ask(method, path, body, headers)
@@ -95,8 +107,22 @@ class OpenApi(unittest.TestCase):
             with self.subTest(f"{method} {path}"):
                 self.assertGreaterEqual(self.ask(method, path, body)[0], 400)
         self.run_a_batch()
+        self.keep_a_response()
+        self.sleep_and_wake()
         operations = {(method.upper(), path) for path, methods in self.document.document["paths"].items() for method in methods}
         self.assertEqual(operations - self.document.seen, set())
+
+    def keep_a_response(self):
+        made = json.loads(self.ask("POST", "/v1/responses", {**M, "input": "Hi", "max_output_tokens": 4})[1])
+        self.assertEqual(self.ask("GET", f"/v1/responses/{made['id']}")[0], 200)
+        self.assertEqual(self.ask("GET", f"/v1/responses/{made['id']}/input_items")[0], 200)
+        self.assertEqual(self.ask("DELETE", f"/v1/responses/{made['id']}")[0], 200)
+
+    def sleep_and_wake(self):
+        for method, path in (("POST", "/sleep"), ("GET", "/is_sleeping"), ("POST", "/wake_up"), ("POST", "/models/load"),
+                             ("POST", "/models/unload")):
+            self.assertEqual(self.ask(method, path, {"model": "cub"} if method == "POST" else None)[0], 200, path)
+            self.ask("GET", "/v1/models")
 
     def run_a_batch(self):
         line = json.dumps({"custom_id": "1", "method": "POST", "url": "/v1/completions",

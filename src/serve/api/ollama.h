@@ -21,6 +21,11 @@ std::string ollama_tags(const std::vector<const ApiServices*>& models);
 // GET /api/ps: the same models, which stay loaded.
 std::string ollama_loaded(const std::vector<const ApiServices*>& models);
 
+// One entry of each.
+OrderedJson ollama_listed(const ApiServices& services, const std::string& name);
+OrderedJson ollama_running(const ApiServices& services, const std::string& name);
+std::string ollama_digest(const std::string& of);
+
 // Answers of /api/chat (`chat`) and /api/generate, whole or one line at a time.
 std::unique_ptr<ResponseWriter> make_ollama_writer(const ChatPlan& plan, bool chat);
 

@@ -15,14 +15,6 @@
 namespace cheetah {
 namespace {
 
-std::string hex_digest(const std::string& text) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
-  std::string out;
-  for (const unsigned char byte : digest) out += format("{:02x}", byte);
-  return out;
-}
-
 std::string size_text(int64_t parameters) {
   const auto count = static_cast<double>(parameters);
   return count >= 1e9 ? format("{:.1f}B", count / 1e9) : format("{:.1f}M", count / 1e6);
@@ -40,12 +32,6 @@ OrderedJson details(const ApiServices& services) {
       {"families", OrderedJson::array({"transformer"})},
       {"parameter_size", size_text(services.model.num_parameters())},
       {"quantization_level", weight_type(services.model)}};
-}
-
-OrderedJson listed(const ApiServices& services, const std::string& name) {
-  return {{"name", name}, {"model", name}, {"modified_at", rfc3339(services.created)},
-      {"size", services.model.weight_bytes()}, {"digest", hex_digest(services.system_fingerprint)},
-      {"details", details(services)}};
 }
 
 template <class Describe>
@@ -125,17 +111,35 @@ ApiCall pull(std::string_view body, const ApiServices& services) {
 
 }  // namespace
 
-std::string ollama_tags(const std::vector<const ApiServices*>& models) { return list_of(models, listed); }
+std::string ollama_digest(const std::string& of) {
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(of.data()), of.size(), digest);
+  std::string out;
+  for (const unsigned char byte : digest) out += format("{:02x}", byte);
+  return out;
+}
+
+OrderedJson ollama_listed(const ApiServices& services, const std::string& name) {
+  return {{"name", name}, {"model", name}, {"modified_at", rfc3339(services.created)},
+      {"size", services.model.weight_bytes()}, {"digest", ollama_digest(services.system_fingerprint)},
+      {"details", details(services)}};
+}
+
+OrderedJson ollama_running(const ApiServices& services, const std::string& name) {
+  OrderedJson one = ollama_listed(services, name);
+  one.erase("modified_at");
+  one["expires_at"] = "9999-12-31T23:59:59Z";  // it stays
+  one["size_vram"] = 0;
+  one["context_length"] = services.max_context;
+  return one;
+}
+
+std::string ollama_tags(const std::vector<const ApiServices*>& models) {
+  return list_of(models, ollama_listed);
+}
 
 std::string ollama_loaded(const std::vector<const ApiServices*>& models) {
-  return list_of(models, [](const ApiServices& services, const std::string& name) {
-    OrderedJson one = listed(services, name);
-    one.erase("modified_at");
-    one["expires_at"] = "9999-12-31T23:59:59Z";  // it stays
-    one["size_vram"] = 0;
-    one["context_length"] = services.max_context;
-    return one;
-  });
+  return list_of(models, ollama_running);
 }
 
 ApiResult parse_ollama_show(std::string_view body, const ApiServices& services, const CallFacts&) {

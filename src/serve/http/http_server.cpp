@@ -7,6 +7,7 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <future>
@@ -17,13 +18,17 @@
 #include "base/format.h"
 #include "net/tls_context.h"
 #include "serve/http/connection.h"
+#include "serve/http/unix_listener.h"
 
 namespace cheetah {
 namespace {
 
 namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
+using local = asio::local::stream_protocol;
 using ErrorCode = boost::system::error_code;
+
+const std::string kLocalPeer = "unix";  // a connection's address where it came over the Unix socket
 
 // The soft limit on descriptors is often 1,024; the hard one is ours to use.
 int64_t raise_descriptor_limit() {
@@ -74,9 +79,14 @@ struct HttpServer::State {
     config.limits.connections =
         std::clamp<int64_t>(config.limits.connections, 1, std::max<int64_t>(1, descriptors - 64));
     if (!config.tls_cert.empty()) tls = server_tls_context(config.tls_cert, config.tls_key);
-    acceptor = std::make_unique<tcp::acceptor>(threads[0]->context());
-    retry = std::make_unique<asio::steady_timer>(threads[0]->context());
-    listen_at(resolve(config, threads[0]->context()));
+    asio::io_context& first = threads[0]->context();
+    acceptor = std::make_unique<tcp::acceptor>(first);
+    local_acceptor = std::make_unique<local::acceptor>(first);
+    retry = std::make_unique<asio::steady_timer>(first);
+    if (config.tcp) listen_at(resolve(config, first));
+    if (config.uds.empty()) return;
+    unix_listener = std::make_unique<UnixListener>(config.uds, config.uds_mode);
+    local_acceptor->assign(local(), unix_listener->take_descriptor());
   }
 
   void listen_at(const tcp::endpoint& endpoint) {
@@ -110,10 +120,32 @@ struct HttpServer::State {
         });
   }
 
+  // A connection is read and written alike whatever it came over, so that its socket becomes one like the others.
+  void accept_local() {
+    const size_t turn = next_thread++ % threads.size();
+    local_acceptor->async_accept(
+        threads[turn]->context(), [this, turn](const ErrorCode& error, local::socket socket) {
+          if (error == asio::error::operation_aborted) return;
+          ErrorCode failed = error;
+          const auto descriptor = failed ? -1 : socket.release(failed);
+          if (failed) return accept_later();
+          hand_over(tcp::socket(threads[turn]->context(), tcp::v4(), descriptor), kLocalPeer, true, turn);
+          accept_local();
+        });
+  }
+
+  void accept_all() {
+    if (acceptor->is_open()) accept();
+    if (local_acceptor->is_open()) accept_local();
+  }
+
   void accept_later() {
+    ErrorCode ignored;
+    acceptor->cancel(ignored);  // both begin again
+    local_acceptor->cancel(ignored);
     retry->expires_after(std::chrono::milliseconds(50));
     retry->async_wait([this](const ErrorCode& error) {
-      if (!error) accept();
+      if (!error) accept_all();
     });
   }
 
@@ -123,16 +155,22 @@ struct HttpServer::State {
     const auto peer = socket.remote_endpoint(error).address();
     if (error) return;
     const std::string address = peer.to_string();
-    const bool spared = config.limits.spare_loopback && peer.is_loopback();
+    hand_over(std::move(socket), address, config.limits.spare_loopback && peer.is_loopback(), turn);
+  }
+
+  // `spared`: from the limit on connections of one address.
+  void hand_over(tcp::socket socket, const std::string& address, bool spared, size_t turn) {
     if (num_open >= config.limits.connections ||
         (!spared && per_address[address] >= config.limits.connections_per_address))
       return;  // the socket closes: answering each would serve the flood
     ++per_address[address];
     handler.on_connections(++num_open);
+    ErrorCode error;  // a Unix socket has no such option
     socket.set_option(tcp::no_delay(true), error);
     if (config.limits.socket_bytes > 0)
       socket.set_option(tcp::socket::send_buffer_size(static_cast<int>(config.limits.socket_bytes)), error);
-    auto stream = tls ? make_tls_stream(std::move(socket), *tls) : make_plain_stream(std::move(socket));
+    auto stream = tls && address != kLocalPeer ? make_tls_stream(std::move(socket), *tls)
+                                               : make_plain_stream(std::move(socket));
     auto shared = std::make_shared<std::unique_ptr<ByteStream>>(std::move(stream));  // std::function copies
     threads[turn]->run([this, shared, address, turn] { open(std::move(*shared), address, turn); });
   }
@@ -180,7 +218,9 @@ struct HttpServer::State {
   std::vector<std::unique_ptr<NetworkThread>> threads;
   std::vector<std::unique_ptr<ThreadConnections>> connections;
   std::shared_ptr<asio::ssl::context> tls;
+  std::unique_ptr<UnixListener> unix_listener;
   std::unique_ptr<tcp::acceptor> acceptor;
+  std::unique_ptr<local::acceptor> local_acceptor;
   std::unique_ptr<asio::steady_timer> retry;
   uint16_t port = 0;
   size_t next_thread = 0;
@@ -195,7 +235,7 @@ HttpServer::HttpServer(const ListenConfig& config, HttpHandler& handler)
 HttpServer::~HttpServer() { stop(); }
 
 void HttpServer::start() {
-  state_->accept();
+  state_->accept_all();
   state_->running = true;
   for (const auto& thread : state_->threads) thread->start();
 }
@@ -212,6 +252,7 @@ void HttpServer::stop() {
   state_->threads[0]->run([this, &closed] {
     ErrorCode ignored;
     state_->acceptor->close(ignored);
+    state_->local_acceptor->close(ignored);
     state_->retry->cancel();
     closed.set_value();
   });

@@ -15,6 +15,9 @@ namespace cheetah {
 struct ListenConfig {
   std::string host = "127.0.0.1";
   uint16_t port = 8000;  // 0: any free one
+  bool tcp = true;       // false: the Unix socket alone
+  std::string uds;       // path of a Unix socket to listen on; "": none
+  uint32_t uds_mode = 0600;
   int threads = 1;
   std::string tls_cert, tls_key;  // both or none
   HttpLimits limits;
@@ -27,7 +30,7 @@ class HttpServer {
   ~HttpServer();
 
   void start();
-  uint16_t port() const;
+  uint16_t port() const;  // 0 without TCP
   // Idle connections close, busy ones after their response; new ones are still taken (for health checks).
   void wind_down();
   void stop();  // closes everything; no handler runs afterwards

@@ -65,6 +65,18 @@ std::string_view HttpRequest::query() const {
   return mark == std::string::npos ? std::string_view() : std::string_view(target).substr(mark + 1);
 }
 
+std::string HttpRequest::query_value(std::string_view name) const {
+  std::string_view rest = query();
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find('&'), rest.size());
+    const std::string_view pair = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=')
+      return percent_decode(pair.substr(name.size() + 1)).value_or("");
+  }
+  return "";
+}
+
 const std::string* HttpRequest::find(std::string_view lower_name) const {
   for (const HttpHeader& header : headers)
     if (header.name == lower_name) return &header.value;

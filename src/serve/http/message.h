@@ -31,6 +31,7 @@ struct HttpRequest {
 
   std::string_view path() const;
   std::string_view query() const;
+  std::string query_value(std::string_view name) const;        // of NAME=VALUE, decoded; "" without it
   const std::string* find(std::string_view lower_name) const;  // the first with this name
 };
 
