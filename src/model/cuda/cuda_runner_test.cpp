@@ -160,12 +160,14 @@ TEST(CudaRunner, FeedsEachStepTheTokensOfTheOneBefore) {
       Model::load(std::string(CHEETAH_SOURCE_DIR) + "/tests/models/llama", {.show_progress = false});
   const std::vector<std::vector<int32_t>> pages = {{0, 3}, {2, 1}};
   const std::vector<int32_t> prompt = {3, 5, 7, 11};
-  const auto texts_of = [&](Runner& runner, float temperature) {
+  const auto texts_of = [&](Runner& runner, const SamplingParams& sampling) {
     KvPool pool = runner.make_kv_pool({.dtype = DType::kF32, .num_pages = 4});
     std::vector<SampleRow> samples(2);
     for (size_t i = 0; i < 2; ++i) {
       samples[i].logits = static_cast<int64_t>(i);
-      samples[i].sampling.temperature = temperature;
+      samples[i].sampling = sampling;
+      samples[i].mirostat_mu = 2 * sampling.mirostat_tau;
+      samples[i].xtc_uniform = 0.25;
     }
     const auto submit = [&](int64_t step) {  // step 0 is the prompts
       const int64_t count = step == 0 ? 2 : 1;
@@ -196,8 +198,14 @@ TEST(CudaRunner, FeedsEachStepTheTokensOfTheOneBefore) {
   ThreadPool threads({.num_threads = 1, .pin = false});
   CpuRunner cpu(*model, {threads, Precision::kExact});
   const auto cuda = make_cuda_runner(*model, Precision::kExact);
-  for (const float temperature : {0.f, 0.8f})
-    EXPECT_EQ(texts_of(*cuda, temperature), texts_of(cpu, temperature));
+  const std::vector<SamplingParams> cases = {{}, {.temperature = 0.8f},
+      // Those that the host chooses for the device.
+      {.temperature = 0.8f, .top_n_sigma = 1.f}, {.temperature = 0.8f, .xtc_probability = 0.5f},
+      {.temperature = 0.8f, .dynatemp_range = 0.4f}, {.temperature = 0.8f, .mirostat = Mirostat::kFirst},
+      {.temperature = 0.8f, .mirostat = Mirostat::kSecond},
+      {.dry = {.multiplier = 1.f, .allowed_length = 0}}};
+  for (size_t i = 0; i < cases.size(); ++i)
+    EXPECT_EQ(texts_of(*cuda, cases[i]), texts_of(cpu, cases[i])) << i;
 }
 
 TEST(CudaRunner, RefusesATokenOutsideTheVocabularyAndGoesOn) {
