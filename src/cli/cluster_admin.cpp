@@ -43,7 +43,8 @@ HttpPeer peer_of(const AdminTarget& target) {
 std::string percent_encode(std::string_view text) {
   std::string encoded;
   for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '_' || c == '.';
     encoded += plain ? std::string(1, c) : format("%{:02X}", static_cast<unsigned char>(c));
   }
   return encoded;
@@ -57,7 +58,8 @@ struct ActOptions {
 };
 
 void add_node(CLI::App& command, ActOptions& options) {
-  command.add_option("NODE", options.node, "a worker's name or id, as cheetah cluster top shows it")->required();
+  command.add_option("NODE", options.node, "a worker's name or id, as cheetah cluster top shows it")
+      ->required();
   command.add_option("--why", options.why, "the reason, for the router's log");
   add_admin_target(command, options.target);
 }
@@ -121,10 +123,11 @@ int run_role(const ActOptions& options) {
   body["role"] = options.role;
   client.post("role", body);
   if (options.wait && options.role != "auto")
-    wait_for(client, options.node, [&](const Json& worker) {
-      return worker["role"] == options.role && worker["state"] == "ready";
-    });
-  const char* what = options.role == "auto" ? "the planner decides its role" : options.wait ? "is" : "becomes";
+    wait_for(client, options.node,
+        [&](const Json& worker) { return worker["role"] == options.role && worker["state"] == "ready"; });
+  const char* what = options.role == "auto" ? "the planner decides its role"
+                     : options.wait         ? "is"
+                                            : "becomes";
   print(format("{}: {}{}{}\n", options.node, what, options.role == "auto" ? "" : " ",
       options.role == "auto" ? "" : options.role));
   return 0;
@@ -139,9 +142,8 @@ int run_scale(const ActOptions& options) {
     body["replicas"] = *replicas;
   }
   AdminClient(options.target).post("scale", body);
-  print(options.replicas == "auto"
-            ? format("{}: the autoscaler decides\n", options.node)
-            : format("{}: {} workers are desired\n", options.node, options.replicas));
+  print(options.replicas == "auto" ? format("{}: the autoscaler decides\n", options.node)
+                                   : format("{}: {} workers are desired\n", options.node, options.replicas));
   return 0;
 }
 
@@ -173,13 +175,15 @@ std::string workers_text(const Json& w) {
     const std::string worker = w[name].get<std::string>();
     return worker.empty() ? std::string() : " at " + printable(worker);
   };
-  std::string text = format("  at the workers, as they say: queued {:.1f} ms, prefill {:.1f} ms{}, transfer "
-                            "{:.1f} ms, decode {:.1f} ms{}; attempts {}\n",
+  std::string text = format(
+      "  at the workers, as they say: queued {:.1f} ms, prefill {:.1f} ms{}, transfer "
+      "{:.1f} ms, decode {:.1f} ms{}; attempts {}\n",
       w["queued_ms"].get<double>(), w["prefill_ms"].get<double>(),
       w["prefill_worker"] == "" ? at("decode_worker") : at("prefill_worker"), w["transfer_ms"].get<double>(),
       w["decode_ms"].get<double>(), at("decode_worker"), w["attempts"].get<int64_t>());
   if (w["fallback"] != "")
-    text += format("  the decode worker computed the prompt itself: {}\n", printable(w["fallback"].get<std::string>()));
+    text += format(
+        "  the decode worker computed the prompt itself: {}\n", printable(w["fallback"].get<std::string>()));
   if (w["refusal"] != "") text += format("  refused: {}\n", printable(w["refusal"].get<std::string>()));
   if (w["remote_tokens"] > 0)
     text += format("  {} tokens of the prompt came from {}{}\n", w["remote_tokens"].get<int64_t>(),
@@ -189,8 +193,8 @@ std::string workers_text(const Json& w) {
 
 std::string request_text(const Json& r) {
   std::string text = format("request {} of call {}: {} prompt tokens, {} of {} generated, {}\n",
-      r["uid"].get<std::string>(), printable(r["request_id"].get<std::string>()), r["prompt_tokens"].get<int64_t>(),
-      r["generated"].get<int64_t>(), r["max_tokens"].get<int64_t>(),
+      r["uid"].get<std::string>(), printable(r["request_id"].get<std::string>()),
+      r["prompt_tokens"].get<int64_t>(), r["generated"].get<int64_t>(), r["max_tokens"].get<int64_t>(),
       r["running"].get<bool>() ? "running" : "ended with " + r["finish"].get<std::string>());
   text += step_line(0.0, "came to the router", "");
   bool told = !r.contains("first_token_ms");
@@ -212,7 +216,8 @@ void add_trace(CLI::App& cluster, Action& action) {
   auto* command = cluster.add_subcommand("trace", "One call's way through the cluster, with times");
   auto options = std::make_shared<ActOptions>();
   auto as_json = std::make_shared<bool>(false);
-  command->add_option("REQUEST_ID", options->node, "x-request-id of the call, or the id in its answer")->required();
+  command->add_option("REQUEST_ID", options->node, "x-request-id of the call, or the id in its answer")
+      ->required();
   command->add_flag("--json", *as_json, "print one JSON object");
   add_admin_target(*command, options->target);
   command->footer(R"(
@@ -261,8 +266,8 @@ Json AdminClient::ask(const std::string& method, const std::string& path, const 
   if (answer.status == 200 && json.is_object()) return json;
   const bool told = json.is_object() && json.contains("error") && json["error"].is_object();
   throw Error(told ? json["error"].value("message", "refused")
-                   : format("--router {}: answered {}: expected a router of cheetah serve", printable(router_),
-                         answer.status));
+                   : format("--router {}: answered {}: expected a router of cheetah serve",
+                         printable(router_), answer.status));
 }
 
 void add_cluster_admin(CLI::App& cluster, Action& action) {
@@ -274,12 +279,14 @@ void add_cluster_admin(CLI::App& cluster, Action& action) {
       });
   add_act(cluster, action, "uncordon", "Give a worker work again", "cheetah cluster uncordon decode-1",
       run_uncordon, add_node);
-  add_act(cluster, action, "drain", "Empty a worker: nothing new, and what runs ends there or goes on elsewhere",
+  add_act(cluster, action, "drain",
+      "Empty a worker: nothing new, and what runs ends there or goes on elsewhere",
       "cheetah cluster drain decode-1 --limit 60 --wait", run_drain,
       [](CLI::App& command, ActOptions& options) {
         add_node(command, options);
         add_force(command, options);
-        command.add_option("--limit", options.limit_s, "seconds after which running requests go on elsewhere")
+        command
+            .add_option("--limit", options.limit_s, "seconds after which running requests go on elsewhere")
             ->check(CLI::Range(0.0, 86400.0))
             ->capture_default_str();
         command.add_flag("--wait", options.wait, "return when it is drained");

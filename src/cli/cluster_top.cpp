@@ -83,13 +83,15 @@ std::string summary(const Json& now, const Rates& rates) {
   const Json& requests = now["requests"];
   int64_t ready = 0;
   for (const Json& worker : now["workers"]) ready += worker["state"] == "ready";
-  std::string text = format("requests  {:.0f} running   {} finished   {} failed   first token {:.0f} ms   token {:.1f} ms\n",
-      number(requests, "running"), rates.per_second("requests", "finished"), rates.per_second("requests", "failed"),
-      rates.mean_ms("ttft_s"), rates.mean_ms("itl_s"));
-  text += format("tokens    {} out   {} in, {:.0f} % of them from caches\n", rates.per_second("requests", "generated_tokens"),
-      rates.per_second("requests", "prompt_tokens"), 100 * rates.share("cached_prompt_tokens", "prompt_tokens"));
-  text += format("workers   {} of {} ready   prefill queue {:.0f}   imbalance {:.2f}   breakers {}, {}", ready,
-      now["workers"].size(), number(now, "prefill_queue_depth"), number(now, "imbalance"),
+  std::string text =
+      format("requests  {:.0f} running   {} finished   {} failed   first token {:.0f} ms   token {:.1f} ms\n",
+          number(requests, "running"), rates.per_second("requests", "finished"),
+          rates.per_second("requests", "failed"), rates.mean_ms("ttft_s"), rates.mean_ms("itl_s"));
+  text += format("tokens    {} out   {} in, {:.0f} % of them from caches\n",
+      rates.per_second("requests", "generated_tokens"), rates.per_second("requests", "prompt_tokens"),
+      100 * rates.share("cached_prompt_tokens", "prompt_tokens"));
+  text += format("workers   {} of {} ready   prefill queue {:.0f}   imbalance {:.2f}   breakers {}, {}",
+      ready, now["workers"].size(), number(now, "prefill_queue_depth"), number(now, "imbalance"),
       breaker_word(number(now["breakers"], "prefill")), breaker_word(number(now["breakers"], "decode")));
   for (const char* pool : {"prefill", "decode"})
     if (now["desired_replicas"].contains(pool))
@@ -97,10 +99,12 @@ std::string summary(const Json& now, const Rates& rates) {
   text += format("\nservices  registry {}   queue {}   plans {}\n", service_word(now["registry"]),
       service_word(now["queue"]), now.value("plans", false) ? "here" : "elsewhere");
   const Json& c = now["counters"];
-  text += format("transfers {:.0f} prompts computed elsewhere ({}), {:.0f} fell back\n", number(c, "remote_prefills"),
-      rates.per_second("counters", "remote_prefills"), number(c, "fallbacks"));
-  text += format("faults    {:.0f} workers lost   {:.0f} requests moved   {:.0f} found no worker   {:.0f} refused\n",
-      number(c, "workers_lost"), number(c, "migrations"), number(c, "unavailable"), number(c, "requests_rejected"));
+  text += format("transfers {:.0f} prompts computed elsewhere ({}), {:.0f} fell back\n",
+      number(c, "remote_prefills"), rates.per_second("counters", "remote_prefills"), number(c, "fallbacks"));
+  text += format(
+      "faults    {:.0f} workers lost   {:.0f} requests moved   {:.0f} found no worker   {:.0f} refused\n",
+      number(c, "workers_lost"), number(c, "migrations"), number(c, "unavailable"),
+      number(c, "requests_rejected"));
   std::string orders;
   for (const Json& order : now["orders"])
     orders += format("   {} {}", printable(order.value("subject", "")), printable(order.value("wish", "")));
@@ -114,13 +118,15 @@ Table worker_table(const Json& workers, int columns, size_t most) {
     cells.resize(std::min(cells.size(), shown));
     return cells;
   };
-  Table table(first({"worker", "role", "state", "running", "waiting", "pages used", "prefill tokens", "step", "sent at"}));
+  Table table(first(
+      {"worker", "role", "state", "running", "waiting", "pages used", "prefill tokens", "step", "sent at"}));
   for (size_t i = 0; i < std::min<size_t>(workers.size(), most); ++i) {
     const Json& w = workers[i];
     const double total = number(w, "pages_total"), sent = number(w, "transfer_bytes_per_s");
     table.add(first({printable(w.value("name", "")), w.value("role", ""),
         w.value("state", "") + (w.value("held_off", false) ? " (failed)" : ""),
-        format("{:.0f}/{:.0f}", number(w, "running"), number(w, "max_sequences")), format("{:.0f}", number(w, "waiting")),
+        format("{:.0f}/{:.0f}", number(w, "running"), number(w, "max_sequences")),
+        format("{:.0f}", number(w, "waiting")),
         total > 0 ? format("{:.0f} %", 100 * (1 - number(w, "pages_free") / total)) : "–",
         format("{:.0f}", number(w, "prefill_tokens")), format("{:.1f} ms", number(w, "decode_step_us") / 1e3),
         sent > 0 ? format("{:.2f} GB/s", sent / 1e9) : "–"}));
@@ -151,8 +157,8 @@ int run_top(const TopOptions& options) {
     }
     print((live ? "\033[H\033[2J" : "") + text + (options.once || options.json || live ? "" : "\n"));
     flush_output();
-  } while (!options.once && signals.wait_for(std::chrono::milliseconds(
-                                static_cast<int64_t>(options.interval_s * 1e3))) == 0);
+  } while (!options.once &&
+           signals.wait_for(std::chrono::milliseconds(static_cast<int64_t>(options.interval_s * 1e3))) == 0);
   return 0;
 }
 
@@ -160,7 +166,8 @@ int run_top(const TopOptions& options) {
 
 std::string top_screen(const Json& now, const Json& before, double seconds, int columns, int rows) {
   const Rates rates(now, before, seconds);
-  std::string head = format("cluster of {}, {} workers\n", printable(now.value("router", "")), now["workers"].size());
+  std::string head =
+      format("cluster of {}, {} workers\n", printable(now.value("router", "")), now["workers"].size());
   head += summary(now, rates);
   std::string screen;
   int lines = 0;

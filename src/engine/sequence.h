@@ -26,6 +26,7 @@ enum class SequenceStatus { kWaiting, kRunning, kDone };
 struct TokenRules {
   float mirostat_mu = 0.f;
   std::optional<ReasoningClock> reasoning;
+  std::vector<uint64_t> masks;  // of the grammar, for each of the tokens that the step being made chooses
 };
 
 // One choice: its tokens and how many of them have keys and values in pages. While it waits after a swap,
@@ -52,7 +53,6 @@ struct Sequence {
   int64_t swapped_pages = 0;
 
   std::optional<GrammarState> grammar;
-  std::vector<uint64_t> mask;
   TokenRules rules;
   Draft draft;
   std::optional<StreamDecoder> decoder;  // none: the model has no tokenizer

@@ -24,7 +24,8 @@ size_t Speculator::group_of(int64_t match) {
 int64_t Speculator::longest_draft(const Sequence& sequence) const {
   const GenerationRequest& request = sequence.request->request;
   if (request.sampling.mirostat != Mirostat::kOff) return 0;  // each token changes how the next is chosen
-  if (sequence.rules.reasoning && !sequence.rules.reasoning->done()) return 0;  // the next may be a forced one
+  if (sequence.rules.reasoning && !sequence.rules.reasoning->done())
+    return 0;  // the next may be a forced one
   const auto length = std::ssize(sequence.tokens);
   const int64_t longest = std::min({with_.config.max_draft, request.max_tokens - sequence.num_generated - 1,
       with_.config.max_context - length});

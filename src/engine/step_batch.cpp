@@ -39,13 +39,14 @@ void draw(SampleRow& row, const GenerationRequest& request, int choice, int64_t 
 }
 
 // What may come next, and what after each of the drafted tokens, which the grammar accepts. Returns the seconds spent.
-double fill_masks(GrammarState state, Draft& draft, std::span<const int32_t> drafted, int64_t vocab,
-    const TimeSource& time) {
+double fill_masks(
+    Sequence& sequence, std::span<const int32_t> drafted, int64_t vocab, const TimeSource& time) {
   const EngineTime begin = time.now();
+  GrammarState state = *sequence.grammar;
   const size_t words = (static_cast<size_t>(vocab) + 63) / 64;
-  draft.masks.resize((drafted.size() + 1) * words);
+  sequence.rules.masks.resize((drafted.size() + 1) * words);
   for (size_t ahead = 0; ahead <= drafted.size(); ++ahead) {
-    state.fill_mask(std::span(draft.masks).subspan(ahead * words, words));
+    state.fill_mask(std::span(sequence.rules.masks).subspan(ahead * words, words));
     if (ahead < drafted.size()) state.accept(drafted[ahead]);
   }
   return seconds(begin, time.now());
@@ -136,10 +137,10 @@ double StepBatch::add_samples(const StepWork& work, int64_t vocab, const TimeSou
   double mask_s = 0;
   if (sequence.grammar) {
     const EngineTime begin = time.now();
-    sequence.mask.resize((static_cast<size_t>(vocab) + 63) / 64);
-    sequence.grammar->fill_mask(sequence.mask);
+    sequence.rules.masks.resize((static_cast<size_t>(vocab) + 63) / 64);
+    sequence.grammar->fill_mask(sequence.rules.masks);
     mask_s = seconds(begin, time.now());
-    row.mask = sequence.mask;
+    row.mask = sequence.rules.masks;
   }
   const int64_t index = sequence.num_generated + sequence.awaited;
   const int first = sequence.choice, count = work.forks ? request.best_of : 1;
@@ -157,14 +158,14 @@ double StepBatch::add_verified(const StepWork& work, int64_t vocab, const TimeSo
   const auto drafted = std::span(draft.tokens).first(static_cast<size_t>(work.drafted));
   draft.text.assign(sequence.tokens.begin(), sequence.tokens.end());
   draft.text.insert(draft.text.end(), drafted.begin(), drafted.end());
-  const double mask_s = sequence.grammar ? fill_masks(*sequence.grammar, draft, drafted, vocab, time) : 0;
-  const size_t words = draft.masks.size() / (drafted.size() + 1);
+  const double mask_s = sequence.grammar ? fill_masks(sequence, drafted, vocab, time) : 0;
+  const size_t words = sequence.rules.masks.size() / (drafted.size() + 1);
   for (size_t ahead = 0; ahead <= drafted.size(); ++ahead) {
     const auto place = static_cast<int64_t>(ahead);
     const auto text = std::span(draft.text).first(sequence.tokens.size() - 1 + ahead);
     SampleRow row = sample_of(sequence, text, place);
     row.logits = work.logit_row + place;
-    if (sequence.grammar) row.mask = std::span(draft.masks).subspan(ahead * words, words);
+    if (sequence.grammar) row.mask = std::span(sequence.rules.masks).subspan(ahead * words, words);
     draw(row, sequence.request->request, sequence.choice, sequence.num_generated + place);
     samples_.push_back(row);
   }

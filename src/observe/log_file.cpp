@@ -43,8 +43,9 @@ void LogFile::lead_to(int file) {
 // True: the descriptors lead to what is at the path.
 bool LogFile::open_again() {
   struct stat there = {}, ours = {};
-  const bool same = stat(config_.path.c_str(), &there) == 0 && fstat(config_.descriptors.front(), &ours) == 0 &&
-                    there.st_dev == ours.st_dev && there.st_ino == ours.st_ino;
+  const bool same = stat(config_.path.c_str(), &there) == 0 &&
+                    fstat(config_.descriptors.front(), &ours) == 0 && there.st_dev == ours.st_dev &&
+                    there.st_ino == ours.st_ino;
   if (same) return true;
   const int file = open_new(config_.path);
   if (file < 0) return false;  // its folder is gone, or the disk is full: tried again

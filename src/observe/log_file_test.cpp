@@ -35,7 +35,8 @@ TEST(LogFile, LosesNoLineWhoeverWritesWhenItIsFull) {
   const int out = some_descriptor(), err = some_descriptor();
   constexpr int kThreads = 3, kLines = 3000;
   {
-    LogFile log({.path = temp.path() + "/a.log", .max_bytes = 2000, .keep = 1'000'000, .descriptors = {out, err}},
+    LogFile log(
+        {.path = temp.path() + "/a.log", .max_bytes = 2000, .keep = 1'000'000, .descriptors = {out, err}},
         std::chrono::milliseconds(0));
     std::atomic<int> running = kThreads;
     std::vector<std::thread> threads;

@@ -77,8 +77,6 @@ class ApiRun final : public Notified, public ExchangeListener, public std::enabl
   void on_changed(const ApiServices& services, ApiResult result);
   void describe_request();
   // api_run_resume.cpp
-  // What answers takes up a stream that another process began.
-  bool can_go_on() const { return setting_.backend && setting_.backend->engine.can_go_on(); }
   std::optional<ApiError> find_place();
   void parse_for_beginning(ChosenCall& call);
   std::optional<ApiError> check_place() const;

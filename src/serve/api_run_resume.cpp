@@ -24,8 +24,14 @@ int64_t num_choices(const std::vector<GenerationRequest>& requests) {
   return sum;
 }
 
+// What answers takes up streams that another process began. With models that are loaded on demand there may be none yet.
+bool can_go_on(const Backend* backend) { return backend != nullptr && backend->engine.can_go_on(); }
+
 ApiError wrong_place(std::string message) {
-  return {.status = 400, .message = std::move(message), .param = "last-event-id", .code = "invalid_last_event_id"};
+  return {.status = 400,
+      .message = std::move(message),
+      .param = "last-event-id",
+      .code = "invalid_last_event_id"};
 }
 
 }  // namespace
@@ -38,18 +44,20 @@ const std::string* ApiRun::place_header(const HttpRequest& request) {
 // A whole answer that is asked for again under its key is the same answer: its seed follows from the key.
 std::optional<ApiError> ApiRun::find_place() {
   const std::string* key = request_.find("idempotency-key");
-  const bool kept = key != nullptr && !key->empty() && can_go_on();
+  const bool kept = key != nullptr && !key->empty() && can_go_on(setting_.backend.get());
   answer_ = {.id = summary_.id,
       .unix_time = unix_seconds(),
-      .seed = kept ? mix64(fnv1a(setting_.tenant->name() + "\n" + *key)) : fresh_seed(setting_.shared.next_request.load()),
+      .seed = kept ? mix64(fnv1a(setting_.tenant->name() + "\n" + *key))
+                   : fresh_seed(setting_.shared.next_request.load()),
       .model = ""};
   has_key_ = kept;
   const std::string* given = place_header(request_);
   if (given == nullptr) return std::nullopt;
-  if (!can_go_on())
+  if (!can_go_on(setting_.backend.get()))
     return wrong_place("streams go on in a cluster alone: send the request without Last-Event-ID");
   from_ = StreamPlace::parse(*given);
-  if (!from_) return wrong_place("Last-Event-ID is not the id of an event of this API: send the last one as it came");
+  if (!from_)
+    return wrong_place("Last-Event-ID is not the id of an event of this API: send the last one as it came");
   answer_ = from_->facts;
   return std::nullopt;
 }
@@ -65,13 +73,15 @@ void ApiRun::parse_for_beginning(ChosenCall& call) {
     call.services = other;
     return;
   }
-  call.result = wrong_place("the model that began the answer is not served here any more: send the request again");
+  call.result =
+      wrong_place("the model that began the answer is not served here any more: send the request again");
 }
 
 std::optional<ApiError> ApiRun::check_place() const {
   if (!from_) return std::nullopt;
   if (!call_.stream || call_.stream_type != kEventStream)
-    return wrong_place("only a stream goes on after an event: send \"stream\": true, as in the first request");
+    return wrong_place(
+        "only a stream goes on after an event: send \"stream\": true, as in the first request");
   if (std::ssize(from_->choices) != num_choices(call_.requests))
     return wrong_place("Last-Event-ID belongs to another request: send the body of the first one");
   return std::nullopt;
@@ -80,7 +90,7 @@ std::optional<ApiError> ApiRun::check_place() const {
 void ApiRun::number_events() {
   numbers_.reset();
   const int64_t count = num_choices(call_.requests);
-  if (!call_.stream || call_.stream_type != kEventStream || !can_go_on() ||
+  if (!call_.stream || call_.stream_type != kEventStream || !can_go_on(setting_.backend.get()) ||
       count > kMostChoices)
     return;
   answer_.model = degraded_from_.empty() ? "" : services_->model_name;
@@ -89,7 +99,8 @@ void ApiRun::number_events() {
 }
 
 // Tokens that are not generated again have no logprobs: of a whole answer all would be missed.
-void ApiRun::say_what_client_has(size_t index, const GenerationRequest& request, RequestOrigin& origin) const {
+void ApiRun::say_what_client_has(
+    size_t index, const GenerationRequest& request, RequestOrigin& origin) const {
   origin.may_come_back = numbers_.has_value() || (has_key_ && !call_.stream);
   const auto n = static_cast<size_t>(request.n);
   if (from_) {

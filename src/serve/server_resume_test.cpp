@@ -77,8 +77,8 @@ TEST_F(ComesBack, WhereverAStreamIsCutTheRestIsByteForByteWhatWasMissing) {
   const std::pair<std::string, Json> kStreams[] = {
       {"/v1/completions", {{"model", "cub"}, {"prompt", "Once upon"}, {"max_tokens", 12}, {"stream", true},
                               {"temperature", 1.2}, {"logprobs", 2}}},
-      {"/v1/chat/completions", {{"model", "cub"}, {"messages", messages}, {"max_tokens", 10}, {"stream", true},
-                                   {"stream_options", {{"include_usage", true}}}}},
+      {"/v1/chat/completions", {{"model", "cub"}, {"messages", messages}, {"max_tokens", 10},
+                                   {"stream", true}, {"stream_options", {{"include_usage", true}}}}},
       {"/v1/messages", {{"model", "cub"}, {"messages", messages}, {"max_tokens", 10}, {"stream", true}}},
       {"/v1/responses", {{"model", "cub"}, {"input", "Hello"}, {"max_output_tokens", 10}, {"stream", true}}},
   };
@@ -108,8 +108,8 @@ TEST_F(ComesBack, WhereverAStreamIsCutTheRestIsByteForByteWhatWasMissing) {
 }
 
 TEST_F(ComesBack, TheEngineIsToldHowManyTokensOfEachChoiceAreThere) {
-  const Json body = {{"model", "cub"}, {"prompt", {"Once", "A dog"}}, {"n", 2}, {"max_tokens", 6}, {"stream", true},
-      {"temperature", 0.9}, {"seed", 3}, {"ignore_eos", true}};
+  const Json body = {{"model", "cub"}, {"prompt", {"Once", "A dog"}}, {"n", 2}, {"max_tokens", 6},
+      {"stream", true}, {"temperature", 0.9}, {"seed", 3}, {"ignore_eos", true}};
   const std::vector<Event> whole = stream("/v1/completions", body);
   EXPECT_EQ(whole.size(), 4u * 6u + 1u);
   stream("/v1/completions", body, after(whole.back()));
@@ -162,7 +162,8 @@ TEST(Server, AnEngineThatCannotGoOnGivesNoIds) {
   ServerFixture f;
   TestClient client(f.server.port());
   EXPECT_EQ(client.ask(post("/v1/completions", completion(4, true))).body.find("id: "), std::string::npos);
-  const TestResponse refused = client.ask(post("/v1/completions", completion(4, true), "Last-Event-ID: 1\r\n"));
+  const TestResponse refused =
+      client.ask(post("/v1/completions", completion(4, true), "Last-Event-ID: 1\r\n"));
   EXPECT_EQ(refused.status, 400);
   EXPECT_NE(refused.body.find("in a cluster alone"), std::string::npos) << refused.body;
 }

@@ -37,16 +37,15 @@ void Service::ask_operator(
     if (answer.error.empty())
       response.body = answer.body;
     else
-      response = error_response(
-          asked, {.status = answer.status, .message = answer.error, .code = answer.code});
+      response =
+          error_response(asked, {.status = answer.status, .message = answer.error, .code = answer.code});
     if (answer.error.empty()) add_fixed_headers(asked, response);
     response.headers.push_back({"x-request-id", asked.id});
     to.respond(std::move(response));
   };
   if (!backend) return respond(request, {503, {}, "the model is still loading", "model_loading"}, *exchange);
   if (!backend->admin)
-    return respond(
-        request, {404, {}, "this server is not a router of a cluster", "not_a_router"}, *exchange);
+    return respond(request, {404, {}, "this server is not a router of a cluster", "not_a_router"}, *exchange);
   const std::shared_ptr<Tenant> key = shared_.config.admin_keys.find(key_of(request));
   AdminCall call{.method = request.method == "HEAD" ? "GET" : request.method,
       .path = path,

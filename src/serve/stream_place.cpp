@@ -47,7 +47,8 @@ bool read_count(std::string_view word, int64_t& value) {
 std::optional<AnswerFacts> facts_in(std::string_view words) {
   AnswerFacts facts;
   facts.id = take_until(words, '\n');
-  const bool good = read(take_until(words, '\n'), facts.unix_time) && read(take_until(words, '\n'), facts.seed);
+  const bool good =
+      read(take_until(words, '\n'), facts.unix_time) && read(take_until(words, '\n'), facts.seed);
   facts.model = words;
   if (!good || facts.id.empty()) return std::nullopt;
   return facts;
@@ -69,7 +70,8 @@ std::optional<StreamPlace> StreamPlace::parse(std::string_view text) {
   while (!choices.empty() && place.choices.size() < kMaxChoices) {
     std::string_view one = take_until(choices, '_');
     ChoicePlace& choice = place.choices.emplace_back();
-    if (!read_count(take_until(one, '-'), choice.tokens) || !read_count(one, choice.events)) return std::nullopt;
+    if (!read_count(take_until(one, '-'), choice.tokens) || !read_count(one, choice.events))
+      return std::nullopt;
   }
   if (!choices.empty() || place.choices.empty()) return std::nullopt;
   return place;

@@ -62,8 +62,8 @@ TEST(StreamPlace, AnIdSaysWhatItWasMadeOf) {
 TEST(StreamPlace, OtherTextsAreNone) {
   const std::string good = StreamPlace{.facts = kFacts, .choices = {{1, 2}}}.text();
   ASSERT_TRUE(StreamPlace::parse(good));
-  for (const std::string& bad : {std::string(), std::string("17"), "x" + good, good + "_", good + "!x", good + "x",
-           good.substr(0, good.size() - 2), std::string("c1.AAAA.1-1"), good + "_" + good,
+  for (const std::string& bad : {std::string(), std::string("17"), "x" + good, good + "_", good + "!x",
+           good + "x", good.substr(0, good.size() - 2), std::string("c1.AAAA.1-1"), good + "_" + good,
            good.substr(0, good.size() - 3) + "-1-1", std::string(1 << 20, 'c')})
     EXPECT_FALSE(StreamPlace::parse(bad)) << bad.substr(0, 100);
 }

@@ -64,15 +64,15 @@ void RouterCore::State::take(RouterInput& input, RouterStep& step) {
 }
 
 void RouterCore::State::hear(WorkerId from, Message& message, RouterStep& step) {
-  std::visit(Overloaded{[&](const Hello& said) { workers.hear(from, said, step); },
-                 [&](const Heartbeat& said) { workers.hear(from, said, step); },
-                 [&](const CordonNews& said) { workers.hear(from, said); },
-                 [&](const KvEvents& said) { routing.learn(from, said); },
-                 [&](Tokens& said) { requests.hear(from, said, step); },
-                 [&](const GaveUp& said) { requests.hear(from, said, step); },
-                 [&](const ProbeAnswer& said) { requests.hear(from, said, step); },
-                 [&](Recalled& said) { requests.hear(from, said, step); },
-                 [](const auto&) {}},  // for workers
+  std::visit(
+      Overloaded{[&](const Hello& said) { workers.hear(from, said, step); },
+          [&](const Heartbeat& said) { workers.hear(from, said, step); },
+          [&](const CordonNews& said) { workers.hear(from, said); },
+          [&](const KvEvents& said) { routing.learn(from, said); },
+          [&](Tokens& said) { requests.hear(from, said, step); },
+          [&](const GaveUp& said) { requests.hear(from, said, step); },
+          [&](const ProbeAnswer& said) { requests.hear(from, said, step); },
+          [&](Recalled& said) { requests.hear(from, said, step); }, [](const auto&) {}},  // for workers
       message);
 }
 

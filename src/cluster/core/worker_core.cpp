@@ -119,7 +119,7 @@ void WorkerCore::State::hear(WorkerId from, Message& message, WorkerStep& step) 
                  [&](const Recall& said) { answers.hear(from, said, step); }, [](const Tokens&) {},
                  [](const GaveUp&) {}, [](const ProbeAnswer&) {}, [](const Recalled&) {},  // for routers
                  [](const KvEvents&) {}, [](const KvSnapshot&) {}, [](const QuotaNews&) {},
-                 [](const AskCache&) {},  // the edge knows the cache
+                 [](const AskCache&) {},                           // the edge knows the cache
                  [](const Orders&) {}, [](const CordonNews&) {}},  // the node's
       message);
 }

@@ -67,10 +67,12 @@ AdminAnswer AdminApi::answer(const AdminCall& call, Time now) {
       const Json found = setting_.traces.find(id, now);
       if (found.empty())
         refuse(404, "request_not_found",
-            format("no request {} is known here: expected the x-request-id of a call that this router answers, "
-                   "or of its last {}",
+            format(
+                "no request {} is known here: expected the x-request-id of a call that this router answers, "
+                "or of its last {}",
                 printable(id), RequestTraces::kKept));
-      return {200, dump_json(Json{{"id", id}, {"router", setting_.config.name}, {"requests", found}}), {}, {}};
+      return {
+          200, dump_json(Json{{"id", id}, {"router", setting_.config.name}, {"requests", found}}), {}, {}};
     }
     if (call.method != "POST")
       refuse(404, "unknown_route", format("there is nothing at /admin/{}", printable(call.path)));
@@ -129,8 +131,7 @@ std::string AdminApi::named(const Json& body) const {
 }
 
 // An operator's slip must not stop the whole cluster.
-void AdminApi::check_rest(
-    const std::string& node, bool stays_decoding, const Json& body, Time now) const {
+void AdminApi::check_rest(const std::string& node, bool stays_decoding, const Json& body, Time now) const {
   if (stays_decoding || flag(body, "force")) return;
   const auto is_it = [&](WorkerId id, const KnownWorker& worker) {
     return worker.descriptor.name == node || id_text(id) == node;
@@ -144,9 +145,11 @@ void AdminApi::check_rest(
     }
   if (!decodes) return;
   for (const auto& [id, worker] : setting_.router.workers())
-    if (!is_it(id, worker) && worker.reachable() && worker.decodes() && worker.descriptor.model == model) return;
+    if (!is_it(id, worker) && worker.reachable() && worker.decodes() && worker.descriptor.model == model)
+      return;
   refuse(409, "last_decoder",
-      format("{} is the only worker that decodes its model: add another first, or force it", printable(node)));
+      format(
+          "{} is the only worker that decodes its model: add another first, or force it", printable(node)));
 }
 
 Json AdminApi::cordon(const std::string& act, const Json& body, Time now) {
@@ -171,7 +174,8 @@ Json AdminApi::cordon(const std::string& act, const Json& body, Time now) {
 Json AdminApi::role(const Json& body, Time now) {
   const std::string node = named(body), role = text_field(body, "role");
   if (role != "prefill" && role != "decode" && role != "both" && role != "auto")
-    refuse(400, "invalid_value", format("role: '{}': expected prefill, decode, both or auto", printable(role)));
+    refuse(
+        400, "invalid_value", format("role: '{}': expected prefill, decode, both or auto", printable(role)));
   check_rest(node, role != "prefill", body, now);
   setting_.operations.give(role_subject(node), role == "auto" ? "" : role);
   return {{"node", node}, {"role", role}};
@@ -188,8 +192,7 @@ Json AdminApi::scale(const Json& body) {
                         replicas->get<int64_t>() < least || replicas->get<int64_t>() > 10'000))
     refuse(400, "invalid_value",
         format("replicas: expected a whole number from {} to 10000, or null: the autoscaler decides", least));
-  setting_.operations.give(
-      replicas_subject(pool), automatic ? "" : std::to_string(replicas->get<int64_t>()));
+  setting_.operations.give(replicas_subject(pool), automatic ? "" : std::to_string(replicas->get<int64_t>()));
   return {{"pool", pool}, {"replicas", automatic ? Json() : *replicas}};
 }
 
@@ -230,17 +233,17 @@ Json AdminApi::cluster(Time now) const {
     counters[counter_name(static_cast<Counter>(i))] = setting_.counters[i];
   for (const auto& [id, peer] : setting_.peers.peers())
     if (peer.descriptor.role == Role::kRouter && !peer.descriptor.name.empty())
-      routers.push_back(
-          {{"name", peer.descriptor.name}, {"id", id_text(id)}, {"linked", peer.linked}});
+      routers.push_back({{"name", peer.descriptor.name}, {"id", id_text(id)}, {"linked", peer.linked}});
   const ClusterNumbers& policy = setting_.routing.numbers();
   Json json = {{"router", setting_.config.name}, {"id", id_text(setting_.config.id)},
-      {"plans", setting_.seat && setting_.seat->held()}, {"routers", std::move(routers)}, {"workers", std::move(workers)},
-      {"requests", requests_json()}, {"counters", std::move(counters)}, {"orders", orders_json()},
-      {"registry", service_json(setting_.services.registry->state())},
+      {"plans", setting_.seat && setting_.seat->held()}, {"routers", std::move(routers)},
+      {"workers", std::move(workers)}, {"requests", requests_json()}, {"counters", std::move(counters)},
+      {"orders", orders_json()}, {"registry", service_json(setting_.services.registry->state())},
       {"queue", service_json(setting_.services.jobs->state())},
       {"prefill_queue_depth", policy.prefill_queue_depth}, {"kv_index_blocks", policy.kv_index_blocks},
-      {"imbalance", policy.imbalance}, {"breakers", {{"prefill", static_cast<int>(policy.prefill_breaker)},
-                                                        {"decode", static_cast<int>(policy.decode_breaker)}}}};
+      {"imbalance", policy.imbalance},
+      {"breakers", {{"prefill", static_cast<int>(policy.prefill_breaker)},
+                       {"decode", static_cast<int>(policy.decode_breaker)}}}};
   Json& desired = json["desired_replicas"] = Json::object();
   if (policy.desired_prefill) desired["prefill"] = *policy.desired_prefill;
   if (policy.desired_decode) desired["decode"] = *policy.desired_decode;

@@ -35,18 +35,18 @@ Time Node::State::run_once(Time now) {
 
 // Outputs may lead to further inputs (messages to ourselves): these come last, as over a link.
 void Node::State::process(Time now) {
-  while (!inputs.empty()) {
-    auto input = std::move(inputs.front());
-    inputs.pop_front();
+  while (!turn.inputs.empty()) {
+    auto input = std::move(turn.inputs.front());
+    turn.inputs.pop_front();
     if (auto* of_router = std::get_if<RouterInput>(&input)) {
       if (!router) continue;
-      router->handle(std::move(*of_router), now, router_outputs);
-      for (RouterOutput& output : router_outputs) execute(output);
-      router_outputs.clear();
+      router->handle(std::move(*of_router), now, turn.router_outputs);
+      for (RouterOutput& output : turn.router_outputs) execute(output);
+      turn.router_outputs.clear();
     } else if (worker && !(parts.failpoints && injected(std::get<WorkerInput>(input)))) {
-      worker->handle(std::move(std::get<WorkerInput>(input)), now, worker_outputs);
-      for (WorkerOutput& output : worker_outputs) execute(output);
-      worker_outputs.clear();
+      worker->handle(std::move(std::get<WorkerInput>(input)), now, turn.worker_outputs);
+      for (WorkerOutput& output : turn.worker_outputs) execute(output);
+      turn.worker_outputs.clear();
     }
   }
 }

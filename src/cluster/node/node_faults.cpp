@@ -26,7 +26,7 @@ bool Node::State::injected(const WorkerOutput& output) {
 bool Node::State::injected(const WorkerInput& input) {
   if (std::holds_alternative<PeerMessage>(input)) return false;  // injected where it came in
   const FaultAction action = hit("told", input_name(input));
-  if (action == FaultAction::kDouble) inputs.emplace_front(input);
+  if (action == FaultAction::kDouble) turn.inputs.emplace_front(input);
   return action == FaultAction::kDrop;
 }
 

@@ -25,7 +25,7 @@ PlaceAnswer Node::State::place(PlaceQuestion question) {
 }
 
 void Node::place(PlaceQuestion question, std::function<void(PlaceAnswer)> tell) {
-  CHEETAH_ASSERT(state_->has_clients(), "who takes no clients knows no workers");
+  CHEETAH_ASSERT(state_->router != nullptr, "who takes no clients knows no workers");
   state_->loop.post([state = state_.get(), question = std::move(question), tell = std::move(tell)]() mutable {
     tell(state->place(std::move(question)));
   });

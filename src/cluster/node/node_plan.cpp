@@ -10,7 +10,8 @@ void Node::State::plan(Time now) {
   if (!router) return;
   const int64_t depth = parts.services.jobs->depth().value_or(0);
   // Made in its place: gcc 12 sees uninitialised strings in a moved variant of so small a value.
-  inputs.emplace_back(std::in_place_type<RouterInput>, std::in_place_type<QueueDepth>, QueueDepth{depth});
+  turn.inputs.emplace_back(
+      std::in_place_type<RouterInput>, std::in_place_type<QueueDepth>, QueueDepth{depth});
   if (!op->seat) return;
   op->seat->look(now);
   const OrderBook& book = op->operations.book();

@@ -205,13 +205,13 @@ void Node::State::watch_registry() {
     if (event.kind != RegistryEvent::Kind::kSynced) loop.post([this, event] { on_listed(event); });
   });
   parts.services.registry->watch(std::string(kConfigPrefix) + "policy", [this](const RegistryEvent& event) {
-    if (!has_clients() || event.kind == RegistryEvent::Kind::kSynced) return;
+    if (router == nullptr || event.kind == RegistryEvent::Kind::kSynced) return;
     if (event.kind == RegistryEvent::Kind::kRemove)
       return loop.post([this] { log_policy(policies->document_gone()); });
     loop.post([this, entry = event.entry] { log_policy(policies->take_document(entry.value, entry.key)); });
   });
   parts.services.events->subscribe("kv.*", [this](std::string_view, std::string_view bytes) {
-    if (!has_clients()) return;
+    if (router == nullptr) return;
     loop.post([this, copy = std::string(bytes)] { on_kv_events(copy); });
   });
   if (!worker) announce(self);

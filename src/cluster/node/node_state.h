@@ -64,8 +64,10 @@ struct Node::State {
   void wait_for(std::function<bool()> condition, Time until);
   void tell_waiters();
   void feed_both(const std::variant<PeerUp, PeerDown, RegistrySnapshot, RegistryPut, RegistryGone>& input);
-  void feed(RouterInput input) { inputs.emplace_back(std::move(input)); }
-  void feed(WorkerInput input) { inputs.emplace_back(std::move(input)); }
+  template <class Input>  // RouterInput or WorkerInput
+  void feed(Input&& input) {
+    turn.inputs.emplace_back(std::forward<Input>(input));
+  }
   void process(Time now);
   void beat(Time now);
   void log_service(const char* name, const ServiceState& service, bool& is_missed, Time now) const;
@@ -86,7 +88,6 @@ struct Node::State {
   void announce(const WorkerDescriptor& descriptor);
   void plan(Time now);                        // node_plan.cpp
   PlaceAnswer place(PlaceQuestion question);  // node_place.cpp
-  bool has_clients() const { return router != nullptr; }
 
   NodeConfig config;
   NodeLoop loop;  // before all that posts to it
@@ -100,9 +101,11 @@ struct Node::State {
   ClientAdapter clients;
   std::unique_ptr<ClusterBackend> backend;
 
-  std::deque<std::variant<RouterInput, WorkerInput>> inputs;
-  std::vector<RouterOutput> router_outputs;
-  std::vector<WorkerOutput> worker_outputs;
+  struct Turn {  // what waits to be handled, and what the cores want done
+    std::deque<std::variant<RouterInput, WorkerInput>> inputs;
+    std::vector<RouterOutput> router_outputs;
+    std::vector<WorkerOutput> worker_outputs;
+  } turn;
   std::optional<std::vector<WorkerDescriptor>> first_map;  // until the watch has told everything
   std::optional<PolicyWatch> policies;                     // with clients
   std::optional<OutsideRequests> outside;                  // with clients

@@ -64,7 +64,8 @@ void Operations::obey() {
   const std::optional<CordonWish> wish = book_.cordon(setting_.name, setting_.self);
   if (wish == std::exchange(cordon_, wish)) return;
   setting_.tell_worker(CordonOrdered{.cordoned = wish.has_value(),
-      .limit = wish && wish->hand_over_after ? std::optional<Duration>(*wish->hand_over_after) : std::nullopt});
+      .limit =
+          wish && wish->hand_over_after ? std::optional<Duration>(*wish->hand_over_after) : std::nullopt});
 }
 
 // Written in any order and more than once: the newest of each subject counts, whoever reads it when.

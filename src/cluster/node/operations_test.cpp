@@ -18,7 +18,8 @@ struct Said {
   std::string code, error;
 };
 
-Said ask_admin(Node& router, const std::string& method, const std::string& path, const Json& body = Json::object()) {
+Said ask_admin(
+    Node& router, const std::string& method, const std::string& path, const Json& body = Json::object()) {
   std::promise<AdminAnswer> promise;
   router.admin({.method = method, .path = path, .body = dump_json(body), .who = "test", .address = "here"},
       [&promise](AdminAnswer answer) { promise.set_value(std::move(answer)); });

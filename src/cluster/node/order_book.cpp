@@ -29,7 +29,8 @@ std::string_view wish_for(
 std::vector<Order> OrderBook::merge(const std::vector<Order>& orders) {
   std::vector<Order> taken;
   for (const Order& order : orders) {
-    if (order.subject.empty() || order.subject.size() > kMostBytes || order.wish.size() > kMostBytes) continue;
+    if (order.subject.empty() || order.subject.size() > kMostBytes || order.wish.size() > kMostBytes)
+      continue;
     if (order.version == 0 || order.version > highest_ + kFarthestVersion) continue;
     const auto known = orders_.find(order.subject);
     if (known != orders_.end() ? !newer(order, known->second) : orders_.size() >= kMostSubjects) continue;
@@ -55,7 +56,8 @@ void OrderBook::drop_lifted() {
   while (orders_.size() > kMostSubjects / 2) {
     auto oldest = orders_.end();
     for (auto at = orders_.begin(); at != orders_.end(); ++at)
-      if (at->second.wish.empty() && (oldest == orders_.end() || newer(oldest->second, at->second))) oldest = at;
+      if (at->second.wish.empty() && (oldest == orders_.end() || newer(oldest->second, at->second)))
+        oldest = at;
     if (oldest == orders_.end()) return;
     orders_.erase(oldest);
   }
@@ -76,8 +78,8 @@ std::optional<CordonWish> OrderBook::cordon(std::string_view name, WorkerId id) 
   const std::string_view wish = wish_for(*this, cordon_subject, name, id);
   if (wish.empty()) return std::nullopt;
   if (!wish.starts_with("drain ")) return CordonWish{};
-  return CordonWish{std::chrono::milliseconds(std::clamp<int64_t>(
-      to_integer(wish.substr(6)).value_or(0), 0, int64_t{86'400'000}))};
+  return CordonWish{std::chrono::milliseconds(
+      std::clamp<int64_t>(to_integer(wish.substr(6)).value_or(0), 0, int64_t{86'400'000}))};
 }
 
 std::optional<Role> OrderBook::role(std::string_view name, WorkerId id) const {

@@ -19,8 +19,9 @@ TEST(OrderBook, BooksThatHearTheSameOrdersInAnyOrderAreEqual) {
   for (int round = 0; round < 50; ++round) {
     std::vector<Order> orders;
     for (uint64_t i = 0; i < 30; ++i)
-      orders.push_back({format("cordon/n{}", draw.next_u32() % 5), draw.next_u32() % 3 == 0 ? "" : format("{}", i),
-          1 + draw.next_u32() % 10, draw.next_u32() % 2 == 0 ? kA : kB});
+      orders.push_back(
+          {format("cordon/n{}", draw.next_u32() % 5), draw.next_u32() % 3 == 0 ? "" : format("{}", i),
+              1 + draw.next_u32() % 10, draw.next_u32() % 2 == 0 ? kA : kB});
     // Two wishes of one version and one node are no orders that a node gives.
     std::ranges::sort(orders, {}, [](const Order& o) { return std::tuple(o.subject, o.version, o.by); });
     const auto [first, last] = std::ranges::unique(
@@ -93,7 +94,8 @@ TEST(OrderBook, ForgetsTheOldestLiftedOrdersAndRefusesTooMany) {
 TEST(OrderBook, AnOrderInTheRegistryIsReadAsItWasWritten) {
   const Order order{"cordon/d1", "drain 500", 42, kB};
   EXPECT_EQ(order_of(order.subject, order_text(order)), order);
-  for (const char* text : {"", "[]", "{\"wish\":1,\"version\":2}", "{\"wish\":\"cordon\"}", "{\"wish\":\"a\",\"version\":-1}"})
+  for (const char* text :
+      {"", "[]", "{\"wish\":1,\"version\":2}", "{\"wish\":\"cordon\"}", "{\"wish\":\"a\",\"version\":-1}"})
     EXPECT_FALSE(order_of("cordon/d1", text)) << text;
 }
 

@@ -23,7 +23,9 @@ class PeerList {
     taken_off_[key] = name_in(value);
   }
   // By its address or, behind a proxy, by its name. One that stands in another line too is still listed.
-  bool taken_off(const WorkerDescriptor& worker) const { return in(taken_off_, worker) && !in(listed_, worker); }
+  bool taken_off(const WorkerDescriptor& worker) const {
+    return in(taken_off_, worker) && !in(listed_, worker);
+  }
   // Whether this line is the worker's.
   bool lists(const std::string& key, const WorkerDescriptor& worker) const {
     const auto line = listed_.find(key);

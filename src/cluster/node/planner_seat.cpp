@@ -34,9 +34,8 @@ void PlannerSeat::look(Time now) {
   if (held_ || claiming_ || now < next_try_) return;
   next_try_ = now + (is_free_ ? kRetry : kTakenRetry);
   claiming_ = true;
-  claim(setting_.registry, seat_key(), setting_.owner, highest_epoch_, [this](const ClaimResult& result) {
-    setting_.loop.post([this, result] { answered(result); });
-  });
+  claim(setting_.registry, seat_key(), setting_.owner, highest_epoch_,
+      [this](const ClaimResult& result) { setting_.loop.post([this, result] { answered(result); }); });
 }
 
 void PlannerSeat::answered(const ClaimResult& result) {

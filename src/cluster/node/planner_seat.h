@@ -22,8 +22,8 @@ class PlannerSeat {
     Registry& registry;
     NodeLoop& loop;
     WorkerId self{};
-    std::string owner;                             // what others read of the one who holds it
-    std::function<bool()> is_first;                // without a shared registry: no router with a lower id
+    std::string owner;               // what others read of the one who holds it
+    std::function<bool()> is_first;  // without a shared registry: no router with a lower id
     std::function<void(bool held, const std::string& why)> changed;
   };
   explicit PlannerSeat(Setting setting);

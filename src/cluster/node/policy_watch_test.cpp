@@ -13,7 +13,9 @@
 namespace cheetah::cluster {
 namespace {
 
-std::string policy(int64_t max_queue) { return "[routing.threshold]\nmax_queue = " + std::to_string(max_queue) + "\n"; }
+std::string policy(int64_t max_queue) {
+  return "[routing.threshold]\nmax_queue = " + std::to_string(max_queue) + "\n";
+}
 
 struct WatchedPolicy : testing::Test {
   // As an editor saves: the file is another one afterwards.
@@ -33,7 +35,8 @@ struct WatchedPolicy : testing::Test {
     save(1);
     PolicyConfig first;
     first.routing.threshold.max_queue = in_use = 1;
-    watch.emplace(path, first, [this](const PolicyConfig& config) { in_use = config.routing.threshold.max_queue; });
+    watch.emplace(
+        path, first, [this](const PolicyConfig& config) { in_use = config.routing.threshold.max_queue; });
   }
 };
 

@@ -18,7 +18,7 @@ namespace cheetah::cluster {
 
 class RequestTraces {
  public:
-  static constexpr size_t kKept = 1000;   // that ended
+  static constexpr size_t kKept = 1000;  // that ended
   static constexpr size_t kMostSteps = 64;
 
   // `call`: the server's id of the call; one call may have several requests.

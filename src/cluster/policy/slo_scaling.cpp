@@ -21,7 +21,8 @@ double mean_wait_s(double busy, double workers, double service_s) {
 }
 
 double per_s(const PoolDemand& demand, const SloScaling& goals) {
-  return demand.tokens_per_s + demand.waiting_tokens / (static_cast<double>(std::max<int64_t>(1, goals.drain_ms)) / 1e3);
+  return demand.tokens_per_s +
+         demand.waiting_tokens / (static_cast<double>(std::max<int64_t>(1, goals.drain_ms)) / 1e3);
 }
 
 }  // namespace
@@ -43,7 +44,9 @@ double LoadForecast::at(double seconds_ahead) const {
 double decode_rate(const WorkerRates& rates, double tpot_ms) {
   const auto places = static_cast<double>(std::max<int64_t>(1, rates.max_sequences));
   const double room_us = tpot_ms * 1e3 - rates.step_base_us;
-  const double fits = rates.step_us_per_sequence > 0 ? room_us / rates.step_us_per_sequence : room_us >= 0 ? places : 1;
+  const double fits = rates.step_us_per_sequence > 0 ? room_us / rates.step_us_per_sequence
+                      : room_us >= 0                 ? places
+                                                     : 1;
   const double batch = std::clamp(std::floor(fits), 1.0, places);
   const double step_us = rates.step_base_us + batch * rates.step_us_per_sequence;
   return step_us > 0 ? batch * 1e6 / step_us : 0;
@@ -59,12 +62,14 @@ int64_t prefill_replicas(const PoolDemand& demand, const WorkerRates& rates, con
   if (rates.prefill_us_per_token <= 0) return 0;
   const double service_s = rates.prefill_us_per_token * std::max(1.0, rates.prompt_tokens) / 1e6;
   const double room_s = goals.ttft_ms / 1e3 - service_s - rates.overhead_ms / 1e3;
-  const double busy_all = per_s(demand, goals) * rates.prefill_us_per_token / 1e6;  // workers that it keeps busy
+  const double busy_all =
+      per_s(demand, goals) * rates.prefill_us_per_token / 1e6;  // workers that it keeps busy
   auto replicas = static_cast<int64_t>(std::ceil(busy_all / (1 - goals.headroom)));
   // A goal shorter than the prompt's own time is missed with any number of workers.
   if (room_s <= 0 || replicas == 0) return std::min(replicas, kMostReplicas);
-  while (replicas < kMostReplicas &&
-         kNearlyAll * mean_wait_s(busy_all / static_cast<double>(replicas), static_cast<double>(replicas), service_s) > room_s)
+  while (replicas < kMostReplicas && kNearlyAll * mean_wait_s(busy_all / static_cast<double>(replicas),
+                                                      static_cast<double>(replicas), service_s) >
+                                         room_s)
     ++replicas;
   return replicas;
 }

@@ -39,11 +39,11 @@ class LoadForecast {
 
 // Of one worker, as measured.
 struct WorkerRates {
-  double prefill_us_per_token = 0;                       // 0: not known yet
-  double step_base_us = 0, step_us_per_sequence = 0;     // of one decode step
+  double prefill_us_per_token = 0;                    // 0: not known yet
+  double step_base_us = 0, step_us_per_sequence = 0;  // of one decode step
   int64_t max_sequences = 1;
-  double prompt_tokens = 0;                              // of a usual request
-  double overhead_ms = 0;                                // of its first token: transfer, first step
+  double prompt_tokens = 0;  // of a usual request
+  double overhead_ms = 0;    // of its first token: transfer, first step
 };
 
 struct PoolDemand {

@@ -117,7 +117,8 @@ TEST(SloScaling, ACrashDoesNotLowerWhatThePlannerWants) {
 
 TEST(SloScaling, IsReadFromThePolicies) {
   const PolicyConfig config = parse_policy_config(
-      "[autoscale]\nenabled = true\n[autoscale.slo]\nenabled = true\nttft_ms = 300\ntpot_ms = 15\nhorizon_ms = 90000\n", "p");
+      "[autoscale]\nenabled = true\n[autoscale.slo]\nenabled = true\nttft_ms = 300\ntpot_ms = 15\nhorizon_ms = 90000\n",
+      "p");
   EXPECT_TRUE(config.autoscale.slo.enabled);
   EXPECT_EQ(config.autoscale.slo.ttft_ms, 300);
   EXPECT_EQ(config.autoscale.slo.horizon_ms, 90'000);

@@ -21,9 +21,7 @@ struct Draft {
   std::array<Acceptance, kMatchGroups> acceptance;  // by the length of the match
   bool is_on = false;                               // the last decision that was noted
   int64_t num_accepted = 0, num_rejected = 0;
-  // Of a step that verifies: the sequence's tokens with the draft after them, and a mask per verified row.
-  std::vector<int32_t> text;
-  std::vector<uint64_t> masks;
+  std::vector<int32_t> text;  // of a step that verifies: the sequence's tokens with the draft after them
 };
 
 }  // namespace cheetah

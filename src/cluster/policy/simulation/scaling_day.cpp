@@ -24,7 +24,8 @@ std::vector<double> arrivals(const DayShape& shape) {
     for (const int begin : shape.bursts_s) {
       const double into = t - begin;
       if (into < 0 || into >= shape.burst_s + shape.ramp_s) continue;
-      const double height = std::min({1.0, into / shape.ramp_s, (shape.burst_s + shape.ramp_s - into) / shape.ramp_s});
+      const double height =
+          std::min({1.0, into / shape.ramp_s, (shape.burst_s + shape.ramp_s - into) / shape.ramp_s});
       mean *= 1 + (shape.burst_factor - 1) * height;
     }
     // Normal is close enough to Poisson at such rates.
@@ -42,8 +43,10 @@ struct Workers {
 
   void follow(int64_t wish, double now, double start_s) {
     while (!loading.empty() && loading.front() <= now) ready += 1, loading.pop_front();
-    while (ready + static_cast<double>(loading.size()) < static_cast<double>(wish)) loading.push_back(now + start_s);
-    while (ready + static_cast<double>(loading.size()) > static_cast<double>(wish) && !loading.empty()) loading.pop_back();
+    while (ready + static_cast<double>(loading.size()) < static_cast<double>(wish))
+      loading.push_back(now + start_s);
+    while (ready + static_cast<double>(loading.size()) > static_cast<double>(wish) && !loading.empty())
+      loading.pop_back();
     ready = std::min(ready, static_cast<double>(wish));
   }
   void crash() { ready = std::floor(ready / 2); }
@@ -65,7 +68,8 @@ double step_s(const WorkerRates& rates, double batch) {
   return (rates.step_base_us + rates.step_us_per_sequence * batch) / 1e6;
 }
 
-Second pass_second(Cluster& cluster, double rps, const DayShape& shape, const WorkerRates& rates, const SloScaling& goals) {
+Second pass_second(
+    Cluster& cluster, double rps, const DayShape& shape, const WorkerRates& rates, const SloScaling& goals) {
   Second second;
   const double prefill_rate = cluster.prefill.ready * 1e6 / rates.prefill_us_per_token;
   cluster.prompts += rps * shape.prompt_tokens;
@@ -75,14 +79,17 @@ Second pass_second(Cluster& cluster, double rps, const DayShape& shape, const Wo
   cluster.prompts -= computed;
   const double service_s = rates.prefill_us_per_token * shape.prompt_tokens / 1e6;
   const double busy = std::min(second.prefill_busy, 0.999), workers = std::max(1.0, cluster.prefill.ready);
-  const double queue_s = service_s * std::pow(busy, std::sqrt(2 * (workers + 1)) - 1) / (2 * workers * (1 - busy));
+  const double queue_s =
+      service_s * std::pow(busy, std::sqrt(2 * (workers + 1)) - 1) / (2 * workers * (1 - busy));
   cluster.sequences += computed / shape.prompt_tokens;
   const double places = cluster.decode.ready * static_cast<double>(rates.max_sequences);
   const double running = std::min(cluster.sequences, places);
   const double batch = cluster.decode.ready > 0 ? running / cluster.decode.ready : 0;
   const double step = step_s(rates, batch);
   second.decode_busy = places > 0 ? batch / kBatchInTime : 1;
-  const double waits_s = cluster.sequences > places ? (cluster.sequences - places) * shape.output_tokens * step / std::max(1.0, places) : 0;
+  const double waits_s = cluster.sequences > places ? (cluster.sequences - places) * shape.output_tokens *
+                                                          step / std::max(1.0, places)
+                                                    : 0;
   cluster.sequences -= std::min(cluster.sequences, running / (shape.output_tokens * step));
   const double backlog_s = prefill_rate > 0 ? cluster.prompts / prefill_rate : 1e9;
   const double ttft_s = backlog_s + 3 * queue_s + service_s + waits_s + step + rates.overhead_ms / 1e3;
@@ -96,7 +103,8 @@ struct PoolWishes {
 };
 
 PoolWishes bounded(PoolWishes wish) {
-  return {std::clamp<int64_t>(wish.prefill, 1, kMostReplicas), std::clamp<int64_t>(wish.decode, 1, kMostReplicas)};
+  return {std::clamp<int64_t>(wish.prefill, 1, kMostReplicas),
+      std::clamp<int64_t>(wish.decode, 1, kMostReplicas)};
 }
 
 class SloDay {
@@ -112,8 +120,9 @@ class SloDay {
     const Time now{std::chrono::seconds(t)};
     const Duration hold = std::chrono::milliseconds(goals.hold_ms);
     const double ahead = static_cast<double>(goals.horizon_ms) / 1e3;
-    return bounded({prefill_.hold(prefill_replicas({input_.at(ahead), cluster.prompts}, rates, goals), now, hold),
-        decode_.hold(decode_replicas({output_.at(ahead), waiting}, rates, goals), now, hold)});
+    return bounded(
+        {prefill_.hold(prefill_replicas({input_.at(ahead), cluster.prompts}, rates, goals), now, hold),
+            decode_.hold(decode_replicas({output_.at(ahead), waiting}, rates, goals), now, hold)});
   }
 
  private:
@@ -133,8 +142,9 @@ class ReactiveDay {
     };
     const Time now{std::chrono::seconds(t)};
     const auto five_minutes = std::chrono::minutes(5);
-    wish_ = bounded({prefill_.hold(wanted(cluster.prefill.ready, last.prefill_busy, wish_.prefill), now, five_minutes),
-        decode_.hold(wanted(cluster.decode.ready, last.decode_busy, wish_.decode), now, five_minutes)});
+    wish_ = bounded(
+        {prefill_.hold(wanted(cluster.prefill.ready, last.prefill_busy, wish_.prefill), now, five_minutes),
+            decode_.hold(wanted(cluster.decode.ready, last.decode_busy, wish_.decode), now, five_minutes)});
     return wish_;
   }
 
@@ -155,7 +165,8 @@ std::vector<PoolWishes> oracle_wishes(const std::vector<double>& rps, const DayS
   const auto ahead = static_cast<size_t>(shape.start_s) + 1;
   for (size_t t = 0; t < rps.size(); ++t)
     for (size_t u = t; u < std::min(rps.size(), t + ahead); ++u)
-      wishes[t] = {std::max(wishes[t].prefill, needs[u].prefill), std::max(wishes[t].decode, needs[u].decode)};
+      wishes[t] = {
+          std::max(wishes[t].prefill, needs[u].prefill), std::max(wishes[t].decode, needs[u].decode)};
   return wishes;
 }
 
@@ -174,7 +185,8 @@ SloScaling day_goals() { return {.enabled = true, .ttft_ms = 500, .tpot_ms = 20}
 
 DayReport run_day(const DayShape& shape, DayScaler scaler) {
   const std::vector<double> rps = arrivals(shape);
-  const std::vector<PoolWishes> known = scaler == DayScaler::kOracle ? oracle_wishes(rps, shape) : std::vector<PoolWishes>();
+  const std::vector<PoolWishes> known =
+      scaler == DayScaler::kOracle ? oracle_wishes(rps, shape) : std::vector<PoolWishes>();
   const WorkerRates rates = day_rates();
   const SloScaling goals = day_goals();
   SloDay slo;
@@ -192,8 +204,8 @@ DayReport run_day(const DayShape& shape, DayScaler scaler) {
     }
     const double now_rps = rps[static_cast<size_t>(t)];
     const PoolWishes wish = scaler == DayScaler::kSlo        ? slo.wish(cluster, now_rps, shape, t)
-                      : scaler == DayScaler::kReactive ? reactive.wish(cluster, last, t)
-                                                       : known[static_cast<size_t>(t)];
+                            : scaler == DayScaler::kReactive ? reactive.wish(cluster, last, t)
+                                                             : known[static_cast<size_t>(t)];
     report.changes += wish.prefill != before.prefill;
     report.changes += wish.decode != before.decode;
     before = wish;

@@ -25,7 +25,7 @@ enum class DayScaler : uint8_t { kSlo, kReactive, kOracle };
 struct DayReport {
   double in_time = 0;  // share of requests within both goals
   double replica_hours = 0;
-  int64_t changes = 0;                    // of either wish
+  int64_t changes = 0;                      // of either wish
   std::vector<int64_t> decode_wishes = {};  // of each second
 };
 

@@ -10,7 +10,8 @@ namespace cheetah::cluster::throughput {
 namespace {
 
 std::string told(const DayReport& r) {
-  return format("{:.2f} % in time, {:.0f} replica hours, {} changes", 100 * r.in_time, r.replica_hours, r.changes);
+  return format(
+      "{:.2f} % in time, {:.0f} replica hours, {} changes", 100 * r.in_time, r.replica_hours, r.changes);
 }
 
 TEST(ScalingDay, GoalsAreMetForLittleMoreThanWhoKnowsTheDayBeforehand) {
