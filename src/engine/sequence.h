@@ -26,7 +26,8 @@ enum class SequenceStatus { kWaiting, kRunning, kDone };
 struct TokenRules {
   float mirostat_mu = 0.f;
   std::optional<ReasoningClock> reasoning;
-  std::vector<uint64_t> masks;  // of the grammar, for each of the tokens that the step being made chooses
+  std::vector<uint64_t> masks =
+      {};  // of the grammar, for each of the tokens that the step being made chooses
 };
 
 // One choice: its tokens and how many of them have keys and values in pages. While it waits after a swap,

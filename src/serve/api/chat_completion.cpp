@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/format.h"
+#include "model/tokenizer/tokenizer.h"
 #include "serve/api/chat_plan.h"
 #include "serve/api/chat_writer.h"
 #include "serve/api/constraint.h"
