@@ -114,6 +114,7 @@ void Node::State::make_cores() {
   edge = std::make_unique<WorkerEdge>(WorkerEdge::Setting{.engine = *parts.engine,
       .transfer = *parts.transfer,
       .jobs = *parts.services.jobs,
+      .mesh = *parts.mesh,
       .grammars = *parts.grammars,
       .loop = loop,
       .kv = self.kv,

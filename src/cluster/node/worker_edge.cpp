@@ -21,6 +21,7 @@ int queue_priority(int priority) { return std::clamp(priority + 1, 0, kNumPriori
 WorkerEdge::WorkerEdge(const Setting& setting)
     : jobs_(setting.jobs),
       wire_(setting.wire),
+      mesh_(setting.mesh),
       loop_(setting.loop),
       feed_(setting.feed),
       engine_({setting.engine, setting.grammars, setting.loop, background_, setting.feed}),
@@ -50,7 +51,7 @@ void WorkerEdge::execute(const PushJob& push) {
   const PrefillJob& job = push.job;
   Job queued{.id = format("{:016x}.{}.{}", static_cast<uint64_t>(job.key.uid),
                  static_cast<uint32_t>(job.key.attempt), static_cast<uint64_t>(job.reservation)),
-      .bytes = encode_job(job, wire_.newest),
+      .bytes = mesh_.seal(encode_job(job, wire_.newest)),
       .priority = queue_priority(job.priority)};
   jobs_.push(std::move(queued), [this, key = job.key, reservation = job.reservation](PushResult result) {
     if (result == PushResult::kQueued || result == PushResult::kDuplicate) return;
@@ -64,7 +65,10 @@ void WorkerEdge::execute(const PushJob& push) {
 void WorkerEdge::deliver(Delivery&& delivery) {
   std::optional<PrefillJob> job;
   try {
-    job = decode_job(delivery.bytes, wire_);
+    if (const auto opened = mesh_.open(delivery.bytes))
+      job = decode_job(*opened, wire_);
+    else
+      jobs_.nack(delivery.tag);  // of a worker that this one has no link to, or of nobody
   } catch (const Error&) {
     jobs_.ack(delivery.tag);  // nobody can do it
   }

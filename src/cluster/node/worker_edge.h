@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "cluster/net/mesh.h"
 #include "cluster/node/background_thread.h"
 #include "cluster/node/engine_adapter.h"
 #include "cluster/node/job_puller.h"
@@ -18,6 +19,7 @@ class WorkerEdge {
     Engine& engine;
     TransferAgent& transfer;
     JobQueue& jobs;
+    const Mesh& mesh;  // seals jobs: the queue and its disk are read by others
     GrammarCache& grammars;
     NodeLoop& loop;
     KvDescriptor kv;
@@ -41,6 +43,7 @@ class WorkerEdge {
 
   JobQueue& jobs_;
   const WireVersions wire_;
+  const Mesh& mesh_;
   NodeLoop& loop_;
   FeedWorker feed_;
   uint64_t jobs_handled_ = 0;
