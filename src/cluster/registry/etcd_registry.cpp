@@ -34,7 +34,7 @@ EtcdRegistry::EtcdRegistry(const EtcdConfig& config)
     : view_(std::chrono::seconds(config.lease_s)),
       health_(view_),
       session_(config, view_, health_),
-      watch_(config, view_, health_) {
+      watch_(config, view_, health_, session_) {
   if (config.map_file.empty()) return;
   map_file_.emplace(config.map_file, config.cluster, [this]() -> std::optional<Entries> {
     if (!health_.is_up(EtcdHealth::kWatch)) return std::nullopt;

@@ -72,8 +72,14 @@ class EtcdSession {
   void announce(std::string key, std::string value);
   void withdraw(std::string key);
   void transact(Transaction transaction, Registry::TransactionCallback done);
+  // What the watch has seen; nullopt: removed. A key of ours that says something else is written again.
+  void saw(std::string key, std::optional<std::string> value);
 
  private:
+  struct Seen {
+    std::string key;
+    std::optional<std::string> value;
+  };
   struct Announce {
     std::string key, value;
   };
@@ -84,7 +90,7 @@ class EtcdSession {
     Transaction transaction;
     Registry::TransactionCallback done;
   };
-  using Command = std::variant<Announce, Withdraw, Transact>;
+  using Command = std::variant<Announce, Withdraw, Transact, Seen>;
   struct Announced {
     std::string value;
     bool written = false;  // under the present lease
@@ -101,6 +107,7 @@ class EtcdSession {
   void take(Announce command);
   void take(Withdraw command);
   void take(Transact command);
+  void take(const Seen& command);
   void begin_lease();
   void keep_lease();
   void lose_lease(const std::string& why);
@@ -130,7 +137,7 @@ class EtcdSession {
 // Follows every change under the cluster's root: one thread.
 class EtcdWatch {
  public:
-  EtcdWatch(EtcdConfig config, RegistryView& view, EtcdHealth& health);
+  EtcdWatch(EtcdConfig config, RegistryView& view, EtcdHealth& health, EtcdSession& session);
   ~EtcdWatch();
 
  private:
@@ -144,6 +151,7 @@ class EtcdWatch {
   const std::string root_;
   RegistryView& view_;
   EtcdHealth& health_;
+  EtcdSession& session_;
   EtcdClient client_;
   int64_t revision_ = 0;  // everything up to here is known; 0: nothing is
   bool looked_in_file_ = false;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/base64.h"
 #include "base/format.h"
 #include "base/temp_dir.h"
 #include "base/time.h"
@@ -93,6 +94,29 @@ TEST_F(Etcd, AWatchWhoseConnectionIsDeadWithoutKnowingIsBegunAgain) {
   EXPECT_EQ(value_at(b, "k"), "1");
   link.stall(false);
   EXPECT_TRUE(eventually([&] { return value_at(b, "k") == "2" && b.state().up; }));
+}
+
+TEST_F(Etcd, AKeyThatSomebodyElseRemovesOrChangesIsWrittenAgain) {
+  ServiceProcess server(ServiceProcess::Kind::kEtcd);
+  const EtcdConfig config = etcd_config("touched", server.port());
+  EtcdRegistry a(config), b(config);
+  a.announce("k", "mine");
+  ASSERT_TRUE(eventually([&] { return value_at(b, "k") == "mine"; }));
+  EtcdClient other({{"127.0.0.1", server.port()}}, {});
+  const std::string key = base64_of(etcd::root_of("touched") + "k");
+  other.call("/v3/kv/put", {{"key", key}, {"value", base64_of("theirs")}}, std::chrono::seconds(20));
+  const auto written = [&] {
+    const Json now =
+        other.call("/v3/kv/range", etcd::range_request(etcd::root_of("touched")), std::chrono::seconds(20));
+    const auto entries = etcd::read_range(now, etcd::root_of("touched")).entries;
+    return entries.size() == 1 && entries.begin()->second.value == "mine";
+  };
+  EXPECT_TRUE(eventually(written));
+  other.call("/v3/kv/deleterange", {{"key", key}}, std::chrono::seconds(20));
+  EXPECT_TRUE(eventually(written));
+  EXPECT_TRUE(eventually([&] { return value_at(b, "k") == "mine"; }));
+  a.withdraw("k");
+  EXPECT_TRUE(eventually([&] { return !written(); }));
 }
 
 TEST_F(Etcd, UsersLogInWithTheirPasswordFile) {

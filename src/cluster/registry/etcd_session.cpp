@@ -38,6 +38,10 @@ void EtcdSession::transact(Transaction transaction, Registry::TransactionCallbac
   inbox_.post(Transact{std::move(transaction), std::move(done)});
 }
 
+void EtcdSession::saw(std::string key, std::optional<std::string> value) {
+  inbox_.post(Seen{std::move(key), std::move(value)});
+}
+
 void EtcdSession::loop() {
   while (!stopping_) {
     try {
@@ -96,6 +100,12 @@ void EtcdSession::take(Withdraw command) {
 }
 
 void EtcdSession::take(Transact command) { transactions_.push_back(std::move(command)); }
+
+// Nobody else has a reason to touch it. An older value of our own that comes late is written once more in vain.
+void EtcdSession::take(const Seen& command) {
+  const auto ours = announced_.find(command.key);
+  if (ours != announced_.end() && command.value != ours->second.value) ours->second.written = false;
+}
 
 void EtcdSession::begin_lease() {
   const Time sent = Clock::now();

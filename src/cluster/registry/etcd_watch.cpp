@@ -12,11 +12,12 @@ namespace cheetah::cluster {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-EtcdWatch::EtcdWatch(EtcdConfig config, RegistryView& view, EtcdHealth& health)
+EtcdWatch::EtcdWatch(EtcdConfig config, RegistryView& view, EtcdHealth& health, EtcdSession& session)
     : config_(std::move(config)),
       root_(etcd::root_of(config_.cluster)),
       view_(view),
       health_(health),
+      session_(session),
       client_(config_.hosts, config_.login),
       thread_([this] { loop(); }) {}
 
@@ -88,6 +89,7 @@ void EtcdWatch::apply(const Json& line) {
     return;
   }
   for (etcd::Change& change : answer.changes) {
+    session_.saw(change.entry.key, change.removed ? std::nullopt : std::optional(change.entry.value));
     revision_ = std::max(revision_, change.entry.revision);
     if (change.removed)
       view_.remove(std::move(change.entry.key), change.entry.revision);
