@@ -23,6 +23,7 @@ constexpr std::string_view kProcess = "/envoy.service.ext_proc.v3.ExternalProces
 constexpr std::string_view kHealth = "/grpc.health.v1.Health/Check";
 constexpr std::string_view kObjective = "x-gateway-inference-objective";
 constexpr int64_t kMostAsking = 256;
+constexpr size_t kMostHeldBytes = size_t{256} << 20;  // of bodies, until their endpoints are chosen
 constexpr std::chrono::seconds kPatience{10};
 
 ImmediateAnswer refusal_of(const ApiError& error, ApiStyle style) {
@@ -102,9 +103,7 @@ struct EndpointPicker::State final : PickerDesk {
   }
 
   std::unique_ptr<GrpcCall> open(std::string_view path, std::shared_ptr<GrpcReply> reply) {
-    if (path == kProcess)
-      return std::make_unique<PickerCall>(
-          *this, std::move(reply), static_cast<size_t>(config.server.listen.limits.body_bytes));
+    if (path == kProcess) return std::make_unique<PickerCall>(*this, std::move(reply), bodies);
     if (path == kHealth) return std::make_unique<HealthCall>(source, std::move(reply));
     return nullptr;
   }
@@ -194,6 +193,8 @@ struct EndpointPicker::State final : PickerDesk {
 
   const PickerConfig config;
   EndpointSource& source;
+  PickerBodies bodies{
+      .most_each = static_cast<size_t>(config.server.listen.limits.body_bytes), .left = kMostHeldBytes};
   std::shared_ptr<OpenCount> asking =
       std::make_shared<OpenCount>();  // questions without an answer; with those
   boost::asio::thread_pool parser{1};

@@ -20,13 +20,11 @@ std::string value_of(const std::vector<std::pair<std::string, std::string>>& hea
 
 }  // namespace
 
-PickerCall::PickerCall(PickerDesk& desk, std::shared_ptr<GrpcReply> reply, size_t most_body_bytes)
-    : desk_(desk),
-      reply_(std::move(reply)),
-      most_body_bytes_(most_body_bytes),
-      start_(std::chrono::steady_clock::now()) {}
+PickerCall::PickerCall(PickerDesk& desk, std::shared_ptr<GrpcReply> reply, PickerBodies& bodies)
+    : desk_(desk), reply_(std::move(reply)), bodies_(bodies), start_(std::chrono::steady_clock::now()) {}
 
 PickerCall::~PickerCall() {
+  forget_body();
   if (outcome_.ticket == 0) return;
   outcome_.total =
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start_);
@@ -83,16 +81,25 @@ void PickerCall::on_request_headers(ProcessingRequest& request) {
 }
 
 bool PickerCall::add_to_body(std::string_view piece) {
-  if (body_.size() + piece.size() > most_body_bytes_) {
-    refuse({.status = 413,
-        .body = error_body({.status = 413,
-                               .message = format("the body has more than {} bytes", most_body_bytes_),
-                               .code = "request_too_large"},
-            ApiStyle::kOpenAi)});
+  const bool too_large = body_.size() + piece.size() > bodies_.most_each;
+  if (too_large || piece.size() > bodies_.left) {
+    ApiError error{.status = 413,
+        .message = format("the body has more than {} bytes", bodies_.most_each),
+        .code = "request_too_large"};
+    if (!too_large)
+      error = {
+          .status = 429, .message = "too many large bodies come at once: try again", .code = "server_busy"};
+    refuse({.status = error.status, .body = error_body(error, ApiStyle::kOpenAi)});
     return false;
   }
   body_ += piece;
+  bodies_.left -= piece.size();
   return true;
+}
+
+void PickerCall::forget_body() {
+  bodies_.left += body_.size();
+  std::string().swap(body_);
 }
 
 void PickerCall::on_request_body(ProcessingRequest& request) {
@@ -135,7 +142,7 @@ void PickerCall::chosen(PickerAnswer&& answer) {
   } else {
     choice_ = Choice::kMade;
     reply_->send(destination_text(answered_phase_, answer.endpoints));
-    if (duplex()) return_body();
+    duplex() ? return_body() : forget_body();
   }
   if (half_closed_) reply_->finish(GrpcStatus::kOk, "");
 }
@@ -146,12 +153,12 @@ void PickerCall::return_body() {
     reply_->send(body_piece_text(ProcessingPhase::kRequestBody, all.substr(at, kPieceBytes),
         !trailers_ && at + kPieceBytes >= all.size()));
   if (trailers_) reply_->send(continue_text(ProcessingPhase::kRequestTrailers));
-  std::string().swap(body_);
+  forget_body();
 }
 
 void PickerCall::refuse(ImmediateAnswer answer) {
   choice_ = Choice::kRefused;
-  std::string().swap(body_);
+  forget_body();
   reply_->send(immediate_text(answer));
 }
 

@@ -41,9 +41,16 @@ class PickerDesk {
   virtual void ended(const PickerOutcome& outcome) = 0;
 };
 
+// What bodies may take. `left` is for all calls together; on their thread.
+struct PickerBodies {
+  size_t most_each = 0;
+  size_t left = 0;
+};
+
 class PickerCall final : public GrpcCall {
  public:
-  PickerCall(PickerDesk& desk, std::shared_ptr<GrpcReply> reply, size_t most_body_bytes);
+  // `bodies` outlives it.
+  PickerCall(PickerDesk& desk, std::shared_ptr<GrpcReply> reply, PickerBodies& bodies);
   ~PickerCall() override;
 
   void on_message(std::string&& message) override;
@@ -57,6 +64,7 @@ class PickerCall final : public GrpcCall {
   void on_request_trailers();
   void on_response(const ProcessingRequest& request);
   bool add_to_body(std::string_view piece);
+  void forget_body();
   void choose(ProcessingPhase answered_phase);
   void chosen(PickerAnswer&& answer);
   void return_body();
@@ -65,7 +73,7 @@ class PickerCall final : public GrpcCall {
 
   PickerDesk& desk_;
   const std::shared_ptr<GrpcReply> reply_;  // shared with the server
-  const size_t most_body_bytes_;
+  PickerBodies& bodies_;
   const std::chrono::steady_clock::time_point start_;
   BodyModes modes_;
   PickerQuestion question_;
