@@ -47,10 +47,10 @@ void read_headers(std::string_view map, ProcessingRequest& request) {
   each_part(map, [&](uint32_t number, std::string_view header) {
     if (number != 1) return;
     if (request.headers.size() >= kMostHeaders) throw Error("more headers than a request may have");
-    auto& [key, value] = request.headers.emplace_back();
+    auto& read = request.headers.emplace_back();
     each_part(header, [&](uint32_t part, std::string_view bytes) {
-      if (part == 1) key = bytes;
-      if (part == 2 || (part == 3 && !bytes.empty())) value = bytes;
+      if (part == 1) read.first = bytes;
+      if (part == 2 || (part == 3 && !bytes.empty())) read.second = bytes;
     });
   });
 }
