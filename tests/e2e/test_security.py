@@ -195,6 +195,31 @@ class Keys(unittest.TestCase):
         self.assertIsNone(answer.getheader("access-control-allow-origin"))
 
 
+class KeyedCluster(ListedCluster):
+    """Its router has keys for clients and others for operators."""
+
+    def __init__(self):
+        super().__init__(prefill=0, decode=1)
+        for name, text in (("clients", "team key-of-the-team-0123\n"), ("operators", "ops key-of-the-operators-01\n")):
+            pathlib.Path(self.folder, name).write_text(text)
+            os.chmod(f"{self.folder}/{name}", 0o600)
+
+    def flags_for(self, name):
+        keys = ("--api-key-file", f"{self.folder}/clients", "--admin-key-file", f"{self.folder}/operators") if name == "router" else ()
+        return (*super().flags_for(name), *keys)
+
+
+class Operators(unittest.TestCase):
+    def test_an_admin_key_opens_the_admin_api_alone_and_a_clients_key_all_but_that(self):
+        with KeyedCluster() as cluster:
+            def status(method, path, key, body=None):
+                return request(cluster.router.port, method, path, body, {"Authorization": f"Bearer {key}"})[0]
+            team, operators = "key-of-the-team-0123", "key-of-the-operators-01"
+            self.assertEqual((status("GET", "/admin/cluster", operators), status("GET", "/admin/cluster", team)), (200, 401))
+            for method, path, body in (("POST", "/v1/completions", BODY), ("GET", "/v1/models", None), ("GET", "/metrics", None), ("GET", "/v1/files", None)):
+                self.assertEqual((status(method, path, team, body), status(method, path, operators, body)), (200, 401), path)
+
+
 @unittest.skipUnless(ETCD and NATS, "needs etcd and nats-server")
 class Services(unittest.TestCase):
     """Whoever reaches etcd and NATS, where they are left without passwords."""
