@@ -3,13 +3,14 @@
 """A cluster of real processes under faults of every kind, routers included, with clients that resume their streams.
 
     scripts/cluster_storm.py [--requests 20000] [--faults 1000] [--rounds 8] [--clients 12] [--seed 1]
-                             [--program build/src/cli/cheetah] [--out results/cluster-storm.json]
+                             [--most-workers 8] [--program build/cheetah] [--out results/cluster-storm.json]
 
 Each round is a cluster of its own: 2 or 3 routers, 2 to 8 prefill and 2 to 8 decode workers. Processes are killed and stood
 still, one, some or a whole role at a time, and started again as a supervisor does it. Every client checks every event against
 what one undisturbed server says. Capacity is written down as it changes, so that a refusal (an HTTP status, or an error in a
 stream) counts as justified only when nobody could have answered: no router, or no decode worker, alive and awake, at some
 moment of the seconds that the refusal took. A recovery is the time from the end of a connection to the next new event.
+A router that says that it is still loading is like one that is not there yet: the client asks the next.
 """
 import argparse
 import json
@@ -73,6 +74,21 @@ class Supervisor:
             node.wait_ready()
             self.capacity.set(node, True)
 
+    def kill_at(self, node, place):
+        """In the middle of what it does, by its own failpoint; soon in any case."""
+        with self.locks[node.name]:
+            node.arm(f"{place}=kill,hit={self.rng.randrange(1, 60)}")
+            end = time.monotonic() + 2
+            while node.alive() and time.monotonic() < end:
+                time.sleep(0.01)
+            self.capacity.set(node, False)
+            node.kill()
+            node.arm()
+            time.sleep(self.rng.uniform(0.1, 0.5))
+            node.start()
+            node.wait_ready()
+            self.capacity.set(node, True)
+
     def stop(self, node, seconds):
         with self.locks[node.name]:
             self.capacity.set(node, False)
@@ -84,11 +100,16 @@ class Supervisor:
     def fault(self):
         """One at a time or several at once; returns how many."""
         rng, workers = self.rng, [node for node in self.cluster.nodes.values() if node.role != "router"]
-        everyone, decoders = list(self.cluster.nodes.values()), self.cluster.of("decode")
-        kind = rng.choices(["a router is killed", "a worker is killed", "several workers are killed", "all decode workers are killed",
-                            "a worker stands still", "a router stands still", "all routers are killed"], [30, 34, 8, 2, 14, 6, 2])[0]
+        routers, decoders = self.cluster.of("router"), self.cluster.of("decode")
+        kind = rng.choices(["a router is killed", "a router dies while it hands on an event", "a worker is killed",
+                            "a decode worker dies while it hears of a token", "several workers are killed", "all decode workers are killed",
+                            "a worker stands still", "a router stands still", "all routers are killed"], [15, 25, 20, 10, 5, 1, 12, 5, 1])[0]
         if kind == "a router is killed":
-            todo = [(self.kill, rng.choice(self.cluster.of("router")))]
+            todo = [(self.kill, rng.choice(routers))]
+        elif kind == "a router dies while it hands on an event":
+            todo = [(lambda one: self.kill_at(one, "client.event"), rng.choice(routers))]
+        elif kind == "a decode worker dies while it hears of a token":
+            todo = [(lambda one: self.kill_at(one, "told.EngineEvent"), rng.choice(decoders))]
         elif kind == "a worker is killed":
             todo = [(self.kill, rng.choice(workers))]
         elif kind == "several workers are killed":
@@ -96,11 +117,10 @@ class Supervisor:
         elif kind == "all decode workers are killed":
             todo = [(self.kill, node) for node in decoders]
         elif kind == "all routers are killed":
-            todo = [(self.kill, node) for node in self.cluster.of("router")]
+            todo = [(self.kill, node) for node in routers]
         else:
-            node = rng.choice(workers if "worker" in kind else self.cluster.of("router"))
+            node = rng.choice(workers if "worker" in kind else routers)
             todo = [(lambda one, s=rng.uniform(0.1, 2.5): self.stop(one, s), node)]
-        assert all(node in everyone for _, node in todo)
         todo = [(what, node) for what, node in todo if not self.locks[node.name].locked()]
         for what, node in todo:
             thread = threading.Thread(target=what, args=(node,), daemon=True)
@@ -121,7 +141,7 @@ class Clients:
         self.kinds, self.expected, self.cluster, self.capacity = kinds, expected, cluster, capacity
         self.left, self.lock = number, threading.Lock()
         self.wrong, self.cut, self.refusals, self.recoveries, self.resumed = [], [], [], [], 0
-        self.done, self.cuts = 0, 0
+        self.done, self.cuts, self.not_ready = 0, 0, 0
         self.threads = [threading.Thread(target=self.work, args=(random.Random(seed * 1000 + i),), daemon=True) for i in range(count)]
         for thread in self.threads:
             thread.start()
@@ -150,7 +170,9 @@ class Clients:
             nonlocal cuts, lost_at
             now, cuts = time.monotonic(), cuts + 1
             lost_at = lost_at or now
-            if isinstance(error, resume_stream.Refused):
+            if isinstance(error, resume_stream.Refused) and "still loading" in error.body:
+                self.not_ready += 1  # a router that was started a moment ago: the next one is asked
+            elif isinstance(error, resume_stream.Refused):
                 with self.lock:
                     self.refusals.append((self.capacity.was_missing(max(began, now - LOOKS_BACK), now), error.status, error.body[:200]))
         try:
@@ -159,6 +181,7 @@ class Clients:
                     now = time.monotonic()
                     with self.lock:
                         self.recoveries.append((now - lost_at, self.capacity.was_missing(lost_at, now), bool(events)))
+                        self.resumed += bool(events)
                     lost_at = None
                 events.append(event)
             good = comparable(events) == self.expected[name]
@@ -168,7 +191,6 @@ class Clients:
             good = True
         with self.lock:
             self.done += 1
-            self.resumed += cuts > 0 and bool(events)
             self.cuts += cuts
             if not good:
                 self.wrong.append((name, comparable(events), self.expected[name]))
@@ -183,7 +205,7 @@ def run_round(number, options, expected, kinds):
     from fault_cluster import wait_until
     from test_cluster_resume import Routers
     rng = random.Random(options.seed * 100 + number)
-    prefill, decode, routers = rng.randrange(2, 9), rng.randrange(2, 9), rng.randrange(2, 4)
+    prefill, decode, routers = rng.randint(2, options.most_workers), rng.randint(2, options.most_workers), rng.randint(2, 3)
     cluster = Routers(prefill=prefill, decode=decode, routers=routers)
     capacity = Capacity()
     share = options.requests // options.rounds
@@ -207,7 +229,7 @@ def run_round(number, options, expected, kinds):
     return {"prefill": prefill, "decode": decode, "routers": len(cluster.of("router")), "seconds": round(seconds, 1), "requests": clients.done,
             "faults": faults, "faults_by_kind": supervisor.counts, "wrong": len(clients.wrong), "cut": len(clients.cut),
             "streams_resumed": clients.resumed, "connections_lost": clients.cuts,
-            "refusals_justified": sum(1 for one in served if one[0]), "refusals_unjustified": sum(1 for one in served if not one[0]),
+            "routers_not_ready": clients.not_ready, "refusals_justified": sum(1 for one in served if one[0]), "refusals_unjustified": sum(1 for one in served if not one[0]),
             "details": {"wrong": clients.wrong[:2], "cut": clients.cut[:5], "unjustified": [one[1:] for one in served if not one[0]][:5]},
             "recoveries": {"all": [one[0] for one in clients.recoveries], "with_capacity": with_capacity, "mid_stream": mid_stream}}
 
@@ -218,38 +240,31 @@ def settled(cluster):
     return all(node.metrics()[name] == 0 for node in cluster.nodes.values() for name in names)
 
 
-def summary(rounds, options, program):
+def summary(rounds, program):
     def total(key):
         return sum(one[key] for one in rounds)
     kinds = {}
     for one in rounds:
         for kind, count in one["faults_by_kind"].items():
             kinds[kind] = kinds.get(kind, 0) + count
-    out = {key: total(key) for key in ("requests", "faults", "wrong", "cut", "streams_resumed", "connections_lost", "refusals_justified",
+    out = {key: total(key) for key in ("requests", "faults", "wrong", "cut", "streams_resumed", "connections_lost", "routers_not_ready", "refusals_justified",
                                        "refusals_unjustified")}
     out["seconds"] = round(total("seconds"), 1)
     out["faults_by_kind"] = kinds
     for name in ("all", "with_capacity", "mid_stream"):
         values = [value for one in rounds for value in one["recoveries"][name]]
         out[f"recovery_{name}_s"] = {"count": len(values), "p50": quantile(values, 0.5), "p99": quantile(values, 0.99), "max": quantile(values, 1)}
-    version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.strip()
+    version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.split("\n")[0]
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
     cpu = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    return {"what": "a cluster under faults, with clients that resume their streams", "program": version,
+    return {"what": "a cluster under faults, with clients that resume their streams", "program": version, "commit": commit,
             "command": "scripts/cluster_storm.py " + " ".join(sys.argv[1:]), "cpu": cpu[1] if cpu else "", "cores": os.cpu_count(), **out,
             "rounds": [{**{key: value for key, value in one.items() if key != "recoveries"},
                         "recovery_p99_s": quantile(one["recoveries"]["with_capacity"], 0.99)} for one in rounds]}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=20000)
-    parser.add_argument("--faults", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--clients", type=int, default=12)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--program", default=str(ROOT / "build" / "src" / "cli" / "cheetah"))
-    parser.add_argument("--out", default="")
-    options = parser.parse_args()
+def storm(options, say=print):
+    """All rounds; what came of them."""
     os.environ.setdefault("CHEETAH", options.program)
     import resume_stream
     from program import MODELS
@@ -259,14 +274,27 @@ def main():
         expected = {name: comparable(resume_stream.stream([server.url], path, body, {"x-request-id": "same"})) for name, (path, body) in KINDS.items()}
     rounds = []
     for number in range(options.rounds):
-        rounds.append(run_round(number, options, expected, KINDS))
-        one = rounds[-1]
-        print(json.dumps({key: value for key, value in one.items() if key not in ("recoveries", "details")}), flush=True)
+        one = run_round(number, options, expected, KINDS)
+        rounds.append(one)
+        say(json.dumps({key: value for key, value in one.items() if key not in ("recoveries", "details")}))
         if one["wrong"] or one["cut"] or one["refusals_unjustified"]:
-            print(json.dumps(one["details"]), flush=True)
-        result = summary(rounds, options, options.program)
+            say(json.dumps(one["details"]))
         if options.out:
-            pathlib.Path(options.out).write_text(json.dumps(result, indent=1) + "\n")
+            pathlib.Path(options.out).write_text(json.dumps(summary(rounds, options.program), indent=1) + "\n")
+    return summary(rounds, options.program)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=20000)
+    parser.add_argument("--faults", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--clients", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--most-workers", type=int, default=8, help="of each role; 2 at least")
+    parser.add_argument("--program", default=str(ROOT / "build" / "cheetah"))
+    parser.add_argument("--out", default="", help="a JSON file, written after each round")
+    result = storm(parser.parse_args(), lambda text: print(text, flush=True))
     print(json.dumps({key: value for key, value in result.items() if key != "rounds"}, indent=1))
     bad = result["wrong"] + result["cut"] + result["refusals_unjustified"]
     return 1 if bad or (result["recovery_mid_stream_s"]["p99"] or 0) > 2 else 0

@@ -84,8 +84,12 @@ StreamNumbers::StreamNumbers(AnswerFacts facts, size_t num_choices, const std::o
   CHEETAH_ASSERT(from_.choices.size() == num_choices, "a place is one in the same stream");
 }
 
+// Of a choice whose beginning is not said again yet, the client is still where it was.
 std::string StreamNumbers::with_id(std::string_view event) const {
-  return format("id: {}{}\n{}", head_, places_of(now_), event);
+  StreamPlace reached = now_;
+  for (size_t i = 0; i < reached.choices.size(); ++i)
+    reached.choices[i] = std::max(reached.choices[i], from_.choices[i]);
+  return format("id: {}{}\n{}", head_, places_of(reached), event);
 }
 
 std::string StreamNumbers::number(size_t choice, int64_t num_tokens, std::string_view events) {
@@ -97,8 +101,7 @@ std::string StreamNumbers::number(size_t choice, int64_t num_tokens, std::string
   while (!events.empty()) {
     const size_t end = std::min(events.find("\n\n"), events.size() - 2) + 2;
     ++now.events;
-    const bool had = now.tokens < has.tokens || (now.tokens == has.tokens && now.events <= has.events);
-    if (!had) out += with_id(events.substr(0, end));
+    if (now > has) out += with_id(events.substr(0, end));
     events.remove_prefix(end);
   }
   return out;

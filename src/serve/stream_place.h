@@ -2,6 +2,7 @@
 #pragma once
 // Where in a stream its client is, as each of its events says in its SSE id. With the last id that it got and the same
 // request a client gets the rest of the stream, byte for byte, from any server that answers it as the first did.
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,7 +26,7 @@ struct AnswerFacts {
 struct ChoicePlace {
   int64_t tokens = 0, events = 0;
 
-  bool operator==(const ChoicePlace&) const = default;
+  auto operator<=>(const ChoicePlace&) const = default;
 };
 
 struct StreamPlace {

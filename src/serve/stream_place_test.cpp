@@ -98,6 +98,29 @@ TEST(StreamPlace, WhereverAStreamIsCutTheRestIsWhatWasMissing) {
   }
 }
 
+// A stream that goes on is cut before the beginnings of all choices were said again.
+TEST(StreamPlace, HoweverOftenAStreamIsCutNothingComesTwice) {
+  for (uint64_t step = 1; step <= 7; ++step) {
+    std::multiset<std::string> got, expected;
+    std::optional<StreamPlace> place;
+    for (uint64_t turn = 0; turn < 100; ++turn) {
+      StreamNumbers numbers(kFacts, 3, place);
+      std::vector<std::string> rest = events_in(stream(numbers, turn * 17 + step));
+      if (rest.empty()) break;
+      for (size_t i = 0; i < std::min<size_t>(step, rest.size()); ++i) {
+        place = StreamPlace::parse(take_id(rest[i]));
+        got.insert(rest[i]);
+      }
+    }
+    StreamNumbers whole(kFacts, 3, std::nullopt);
+    for (std::string event : events_in(stream(whole, 1))) {
+      take_id(event);
+      expected.insert(event);
+    }
+    EXPECT_EQ(got, expected) << step << " events a turn";
+  }
+}
+
 TEST(StreamPlace, ACutStreamCanBeCutAgain) {
   StreamNumbers numbers(kFacts, 1, std::nullopt);
   std::string first = numbers.number(0, 1, "data: a\n\ndata: b\n\n");

@@ -81,6 +81,7 @@ class SimCluster {
   void plan_faults();
   void inject();
   void stop_host();
+  void kill_router();
   void heal();
   void injected(const char* what);
   SimNode* any_node(bool workers_only);

@@ -42,6 +42,7 @@ void SimCluster::plan_faults() {
     crashes_ = node->spec().name;
     crashes_after_ = 20 + simulation_.below(400);
   }
+  if (simulation_.happens(0.3)) simulation_.after(simulation_.between(300, 3500), [this] { kill_router(); });
   const int64_t count = 1 + simulation_.below(6);
   for (int64_t i = 0; i < count; ++i)
     simulation_.after(simulation_.between(150, 3800), [this] {
@@ -87,6 +88,19 @@ void SimCluster::stop_host() {
   for (const WorkerId a : stopped)
     for (const WorkerId b : running)
       simulation_.after(milliseconds(kKeepAliveMs), [this, a, b] { network_.link_down(a, b); });
+}
+
+// Its clients come back to another one, or to itself when it is there again.
+void SimCluster::kill_router() {
+  std::vector<SimNode*> routers;
+  for (const auto& [id, node] : nodes_)
+    if (node->router() != nullptr) routers.push_back(node.get());
+  if (routers.empty() || !faults_on_) return;
+  SimNode& one = *routers[static_cast<size_t>(simulation_.below(static_cast<int64_t>(routers.size())))];
+  injected("a router is killed");
+  const NodeSpec spec = one.spec();
+  kill(one.id());
+  restart_later(spec, simulation_.between(200, 1500));
 }
 
 void SimCluster::inject() {
