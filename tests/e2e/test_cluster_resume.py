@@ -8,7 +8,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from fault_cluster import Cluster, wait_until
+from fault_cluster import ETCD, NATS, Cluster, wait_until
 from ledger import SCHEMA, STORY
 from ports import free_port
 from program import MODELS, run
@@ -192,6 +192,29 @@ class ResumedStreams(unittest.TestCase):
             connection.close()
             self.assertEqual(error["code"], "invalid_last_event_id")
             self.assertIn(why, error["message"])
+
+
+class KeepsItsMap(Cluster):
+    def flags_for(self, name):
+        return (*self.flags, "--cluster-map", f"{self.folder}/{name}.map")
+
+
+@unittest.skipUnless(ETCD and NATS and run("cluster", "--help").returncode == 0, "needs etcd and nats-server")
+class StartsWithoutEtcd(unittest.TestCase):
+    def test_a_router_that_starts_while_etcd_is_down_finds_the_workers(self):
+        path, body = KINDS["sampled"]
+        with KeepsItsMap(prefill=1, decode=1) as cluster:
+            router, known = cluster.router, Path(f"{cluster.folder}/router.map")
+            wait_until(lambda: known.exists() and known.read_text().count('"workers/') == 3, "the map to be kept")
+            url = f"http://127.0.0.1:{router.port}"
+            expected = comparable(resume_stream.stream([url], path, body, {"x-request-id": "same"}))
+            cluster.etcd.kill()
+            router.restart()
+            self.assertEqual(comparable(resume_stream.stream([url], path, body, {"x-request-id": "same"})), expected)
+            self.assertEqual(router.metrics()["cheetah_cluster_registry_up"], 0)
+            cluster.etcd.start()
+            wait_until(lambda: router.metrics()["cheetah_cluster_registry_up"] == 1, "etcd to be seen")
+            self.assertEqual(comparable(resume_stream.stream([url], path, body, {"x-request-id": "same"})), expected)
 
 
 if __name__ == "__main__":
