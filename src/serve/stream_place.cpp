@@ -19,12 +19,11 @@ std::string head_of(const AnswerFacts& facts) {
   return format("{}.{}.", kKind, base64_of(words));
 }
 
-std::string places_of(const StreamPlace& place) {
-  std::string text;
-  for (const ChoicePlace& choice : place.choices)
-    text += format("{}{}-{}", text.empty() ? "" : "_", choice.tokens, choice.events);
-  return place.closing > 0 ? text + format("!{}", place.closing) : text;
+void append(std::string& text, const ChoicePlace& choice, bool first) {
+  text += format("{}{}-{}", first ? "" : "_", choice.tokens, choice.events);
 }
+
+std::string closing_of(int64_t closing) { return closing > 0 ? format("!{}", closing) : ""; }
 
 // Up to the mark, which is taken off too; the rest where there is none.
 std::string_view take_until(std::string_view& text, char mark) {
@@ -56,7 +55,11 @@ std::optional<AnswerFacts> facts_in(std::string_view words) {
 
 }  // namespace
 
-std::string StreamPlace::text() const { return head_of(facts) + places_of(*this); }
+std::string StreamPlace::text() const {
+  std::string text = head_of(facts);
+  for (const ChoicePlace& choice : choices) append(text, choice, &choice == choices.data());
+  return text + closing_of(closing);
+}
 
 std::optional<StreamPlace> StreamPlace::parse(std::string_view text) {
   if (text.size() > kMaxText || take_until(text, '.') != kKind) return std::nullopt;
@@ -86,10 +89,13 @@ StreamNumbers::StreamNumbers(AnswerFacts facts, size_t num_choices, const std::o
 
 // Of a choice whose beginning is not said again yet, the client is still where it was.
 std::string StreamNumbers::with_id(std::string_view event) const {
-  StreamPlace reached = now_;
-  for (size_t i = 0; i < reached.choices.size(); ++i)
-    reached.choices[i] = std::max(reached.choices[i], from_.choices[i]);
-  return format("id: {}{}\n{}", head_, places_of(reached), event);
+  std::string out = "id: " + head_;
+  for (size_t i = 0; i < now_.choices.size(); ++i)
+    append(out, std::max(now_.choices[i], from_.choices[i]), i == 0);
+  out += closing_of(now_.closing);
+  out += '\n';
+  out += event;
+  return out;
 }
 
 std::string StreamNumbers::number(size_t choice, int64_t num_tokens, std::string_view events) {
