@@ -71,7 +71,9 @@ void LogFile::rotate() {
     file = open_new(next);
   }
   if (file < 0) return;
-  for (int number = config_.keep - 1; number > 0; --number)
+  int last = 1;  // the first that is not there, or the oldest, which goes
+  while (last < config_.keep && access(full_file(last).c_str(), F_OK) == 0) ++last;
+  for (int number = last - 1; number > 0; --number)
     rename(full_file(number).c_str(), full_file(number + 1).c_str());
   if (config_.keep > 0) rename(config_.path.c_str(), full_file(1).c_str());
   if (rename(next.c_str(), config_.path.c_str()) != 0) {

@@ -58,8 +58,10 @@ TEST(Server, AnswersOldClientsWithoutChunks) {
 TEST(Server, AsksForKeysEverywhereButOnHealthChecksAndThePage) {
   ServerConfig config = quiet();
   config.keys = ApiKeys::parse("secret-key-1\n", "keys", {});
+  config.admin_keys = ApiKeys::parse("operators-key-1\n", "keys", {});
   Fixture f(config);
   for (const Route& route : routes()) {
+    const bool of_operators = route.access == Access::kAdmin;
     TestClient client(f.server.port());
     const std::string path =
         std::string(route.path) + (route.path.size() > 1 && route.path.ends_with('/') ? "x" : "");
@@ -73,10 +75,29 @@ TEST(Server, AsksForKeysEverywhereButOnHealthChecksAndThePage) {
     const TestResponse keyed =
         client.ask(format("{} {} HTTP/1.1\r\nHost: localhost\r\nauthorization: bearer secret-key-1\r\n\r\n",
             route.method, path));
-    EXPECT_NE(keyed.status, 401) << path;
+    EXPECT_EQ(keyed.status == 401, of_operators) << path;
+    const TestResponse operated = client.ask(
+        format("{} {} HTTP/1.1\r\nHost: localhost\r\nauthorization: bearer operators-key-1\r\n\r\n",
+            route.method, path));
+    EXPECT_EQ(operated.status == 401, !open && !of_operators) << path;
   }
   TestClient unknown(f.server.port());
   EXPECT_EQ(unknown.ask(get("/nothing")).status, 401);
+}
+
+TEST(Server, TheAdminApiIsOffWithoutAKeyUnlessEveryoneHereIsAnOperator) {
+  ServerConfig config = quiet();
+  Fixture off(config);
+  TestClient client(off.server.port());
+  EXPECT_EQ(code_of(client.ask(get("/admin/cluster"))), "admin_off");
+  config.admin_unlocked = true;
+  Fixture on(config);
+  TestClient local(on.server.port());
+  EXPECT_EQ(code_of(local.ask(get("/admin/cluster"))), "not_a_router");
+  EXPECT_EQ(code_of(local.ask(get("/admin/cluster", "Origin: http://localhost\r\n"))), "origin_not_allowed");
+  EXPECT_EQ(
+      local.ask("POST /admin/cordon HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}").status, 415)
+      << "a form of a web page could send it";
 }
 
 TEST(Server, AnswersAllWrongKeysAlike) {
