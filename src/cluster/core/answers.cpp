@@ -25,7 +25,15 @@ bool Answers::takes(WorkerId from, const Generate& message, WorkerStep& step) {
   return true;
 }
 
+// Its Generate follows on the same link; one whose Generate was lost with the link is pushed out by others.
+void Answers::hear(const FetchFrom& message) {
+  constexpr size_t kMostWaiting = 64;
+  if (fetches_.size() >= kMostWaiting) fetches_.erase(fetches_.begin());
+  fetches_[message.key] = message;
+}
+
 void Answers::hear(WorkerId from, Generate& message, WorkerStep& step) {
+  auto fetch = fetches_.extract(message.key);
   if (!takes(from, message, step)) return;
   const RequestKey key = message.key;
   std::vector<RequestKey> older;  // attempts of the same request: this one takes their place
@@ -35,7 +43,8 @@ void Answers::hear(WorkerId from, Generate& message, WorkerStep& step) {
   for (const RequestKey old : older) stop(old, step);
   Serving& serving = add(from, message, step.now);
   step.say(from, ProbeAnswer{key, 0});  // it has arrived: what happens to this worker may be its doing
-  if (parts_.pages.may_start(serving.generate, step.now))
+  if (fetch && parts_.pages.may_fetch(serving.generate, fetch.mapped())) serving.fetch = fetch.mapped();
+  if (serving.fetch || parts_.pages.may_start(serving.generate, step.now))
     parts_.pages.start(serving, step);
   else
     submit(serving, step);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // Requests of routers: taken, submitted to the engine when their prompt is ready, their tokens sent back.
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ class Answers {
       : parts_(parts), remembered_(parts.config.remember, parts.config.remember_tokens) {}
 
   void hear(WorkerId from, Generate& message, WorkerStep& step);
+  void hear(const FetchFrom& message);
   // False: the request is not known.
   bool cancel(WorkerId from, RequestKey key, WorkerStep& step);
   void hear(WorkerId from, const Pause& message, WorkerStep& step);
@@ -56,6 +58,7 @@ class Answers {
   void forget(RequestKey key, WorkerStep& step);
 
   Parts parts_;
+  std::map<RequestKey, FetchFrom> fetches_;  // whose Generate comes next
   Timers<RequestKey> deadlines_;
   RememberedAnswers remembered_;
 };

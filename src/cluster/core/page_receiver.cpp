@@ -18,6 +18,12 @@ bool PageReceiver::may_start(const Generate& message, Time now) const {
          peers_.prefill_worker(self_.kv.model, message.prefill_hint);
 }
 
+bool PageReceiver::may_fetch(const Generate& message, const FetchFrom& fetch) const {
+  return message.request.pooling == Pooling::kNone && !message.request.prompt_logprobs &&
+         self_.kv.page_tokens > 0 && fetch.tokens > 0 && fetch.from != self_.id &&
+         peers_.linked(fetch.from) && num_reservations() < config_.max_reservations;
+}
+
 void PageReceiver::start(Serving& serving, WorkerStep& step) {
   const Generate& generate = serving.generate;
   waits_.set(generate.key, step.now + config_.space_wait);
@@ -32,6 +38,7 @@ void PageReceiver::on(const CacheLooked& input, WorkerStep& step) {
   RemotePrompt& prompt = serving->prompt;
   prompt.first_token = std::clamp<int64_t>(input.cached_tokens, 0, tokens) / page * page;
   prompt.end_token = (tokens - 1) / page * page;  // the last token gives the first logits: computed here
+  if (serving->fetch) prompt.end_token = std::min(prompt.end_token, serving->fetch->tokens / page * page);
   prompt.imported_to = prompt.first_token;
   if (prompt.end_token - prompt.first_token < config_.min_remote_tokens) return ready(*serving, step);
   serving->state = RequestState::kWaitSpace;
@@ -75,7 +82,9 @@ void PageReceiver::dispatch(Serving& serving, const std::string& memory, WorkerS
       .time_left = micros(until - step.now),
       .trace = trace_of_answer(generate)};
   job.tokens.resize(static_cast<size_t>(serving.prompt.end_token));
-  if (queue_up_) {
+  if (serving.fetch) {
+    step.say(serving.fetch->from, FetchJob{std::move(job)});
+  } else if (queue_up_) {
     step.count(Counter::kJobsPushed);
     step.want(PushJob{std::move(job)});
   } else {
@@ -266,7 +275,9 @@ void PageReceiver::peer_lost(WorkerId peer, WorkerStep& step) {
   for (const auto& [key, serving] : servings_) {
     if (!serving->prompt.reservation) continue;
     const ReceiveMemory& memory = memory_.at(*serving->prompt.reservation);
-    const bool unclaimed = serving->state == RequestState::kQueuedRemote && nobody_left;
+    const bool asked_it = serving->fetch && serving->fetch->from == peer;
+    const bool unclaimed =
+        serving->state == RequestState::kQueuedRemote && (asked_it || (nobody_left && !serving->fetch));
     if (unclaimed || (memory.writer == peer && !memory.stopped)) prompts.push_back(serving.get());
   }
   for (Serving* serving : prompts) fall_back(*serving, "its prefill worker is lost", step);
@@ -291,9 +302,9 @@ void PageReceiver::ready(Serving& serving, WorkerStep& step) {
 
 // The prompt is computed here, with what has arrived.
 void PageReceiver::fall_back(Serving& serving, const std::string& why, WorkerStep& step) {
-  step.count(Counter::kFallbacks);
+  step.count(serving.fetch ? Counter::kPrefixFetchesFailed : Counter::kFallbacks);
   step.log(serving.generate.key, "prefill here", why);
-  if (serving.state != RequestState::kReceived && serving.state != RequestState::kWaitSpace)
+  if (!serving.fetch && serving.state != RequestState::kReceived && serving.state != RequestState::kWaitSpace)
     remote_failed(step);
   serving.waterfall.remote_tokens = serving.prompt.imported_to - serving.prompt.first_token;
   serving.waterfall.fallback = why;

@@ -33,6 +33,7 @@ class PageReceiver {
       : config_(config), self_(config.descriptor), peers_(peers), servings_(servings) {}
 
   bool may_start(const Generate& message, Time now) const;
+  bool may_fetch(const Generate& message, const FetchFrom& fetch) const;
   void start(Serving& serving, WorkerStep& step);
   // The request no longer needs its memory: a writer that may still be at it is told to stop, and until it
   // says so the memory is in quarantine.

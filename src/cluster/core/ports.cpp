@@ -14,7 +14,7 @@ const char* counter_name(Counter counter) {
       "unavailable", "deadlines", "remote_prefills", "local_prefills", "fallbacks", "no_space",
       "breaker_opened", "jobs_pushed", "jobs_direct", "jobs_claimed", "jobs_refused", "slabs_imported",
       "slabs_refused", "quarantined", "orphans_cancelled", "handed_over", "flips", "flips_refused", "resumed",
-      "resumed_anew"};
+      "resumed_anew", "prefix_fetches", "prefix_fetches_failed"};
   return kNames[static_cast<size_t>(counter)];
 }
 
@@ -39,7 +39,11 @@ const char* counter_help(Counter counter) {
       "Reservations kept back because a writer may still write to them",
       "Requests cancelled because their router was gone",
       "Requests handed to other workers by a worker that drains", "Role changes of this worker",
-      "Role changes that this worker refused"};
+      "Role changes that this worker refused", "Streams that went on for a client whose router was gone",
+      "… of which no worker knew the beginning, so that it was computed again",
+      "Prefixes fetched from a worker whose cache had them",
+      "Prefixes that could not be fetched and were computed instead"};
+  static_assert(kHelp.back() != nullptr, "each counter has its words");
   return kHelp[static_cast<size_t>(counter)];
 }
 
@@ -70,6 +74,8 @@ Audience audience(const Message& message) {
     Audience operator()(const PrefillNews&) const { return Audience::kWorker; }
     Audience operator()(const Orders&) const { return Audience::kBoth; }
     Audience operator()(const CordonNews&) const { return Audience::kRouter; }
+    Audience operator()(const FetchFrom&) const { return Audience::kWorker; }
+    Audience operator()(const FetchJob&) const { return Audience::kWorker; }
     Audience operator()(const Drain&) const { return Audience::kWorker; }
     Audience operator()(const FlipRole&) const { return Audience::kWorker; }
     Audience operator()(const Recall&) const { return Audience::kWorker; }

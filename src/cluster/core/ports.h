@@ -93,6 +93,8 @@ enum class Counter : uint8_t {  // counter_name() has the names for people and P
   kFlipsRefused,
   kResumed,
   kResumedAnew,
+  kPrefixFetches,
+  kPrefixFetchesFailed,
   kCount
 };
 const char* counter_name(Counter counter);

@@ -46,6 +46,16 @@ void PrefillJobs::hear(WorkerId from, PrefillJob& message, WorkerStep& step) {
   take(std::move(message), {}, step);
 }
 
+// Any role: what is asked for lies in the cache, and a worker that drains can still send it.
+void PrefillJobs::hear(WorkerId from, FetchJob& message, WorkerStep& step) {
+  PrefillJob& job = message.job;
+  if (job.reply_to != from || jobs_.count(job.key) > 0) return;
+  if (full() || job.kv.model != self_.kv.model)
+    return step.say(from, PrefillFailed{job.key, job.reservation,
+                              full() ? "the worker is busy" : "the worker holds another model"});
+  take(std::move(job), {}, step, true);
+}
+
 // Its own whole pages that are whole ones there too.
 int64_t PrefillJobs::reach(const PrefillJob& job) const {
   const int64_t mine = std::max(1, self_.kv.page_tokens), theirs = std::max(1, job.kv.page_tokens);
@@ -61,7 +71,8 @@ void PrefillJobs::refuse(const PrefillJob& job, std::optional<DeliveryId> delive
   if (delivery) step.want(AckJob{*delivery});
 }
 
-void PrefillJobs::take(PrefillJob job, std::optional<DeliveryId> delivery, WorkerStep& step) {
+void PrefillJobs::take(
+    PrefillJob job, std::optional<DeliveryId> delivery, WorkerStep& step, bool only_cached) {
   const RequestKey key = job.key;
   if (const KvComparison match = match_sender(self_.kv, job.kv); match.verdict == KvCompatibility::kRefuse)
     return refuse(job, delivery, match.why, step);
@@ -72,6 +83,7 @@ void PrefillJobs::take(PrefillJob job, std::optional<DeliveryId> delivery, Worke
   work.next_extend = step.now + std::max(config_.extend_every, kLeastWait);
   work.claim_until = step.now + config_.claim_answer_wait;
   work.delivery = delivery;
+  work.only_cached = only_cached;
   work.end_token = reach(job);
   work.job = std::move(job);
   jobs_.emplace(key, std::move(owned));
@@ -113,7 +125,8 @@ void PrefillJobs::start(PrefillWork& work, WorkerStep& step) {
       .salt = job.salt,
       .end_token = work.end_token,
       .priority = job.priority,
-      .deadline = work.deadline});
+      .deadline = work.deadline,
+      .only_cached = work.only_cached});
 }
 
 void PrefillJobs::on(const ExportProgress& input, WorkerStep& step) {

@@ -32,6 +32,7 @@ struct PrefillWork {
   std::vector<Slab> slabs;
   uint32_t num_answered = 0, num_hidden = 0;  // hidden: posted before all was computed
   std::optional<Time> computed;               // all of it
+  bool only_cached = false;                   // a fetch: nothing is computed for it
   bool exporting = false;                     // the engine holds pages for it
   std::optional<Message> last_word;           // for the decode worker, when writing has stopped
 };
@@ -46,6 +47,7 @@ class PrefillJobs {
   void on(const SlabSent& input, WorkerStep& step);
   void on(const WritesFenced& input, WorkerStep& step);
   void hear(WorkerId from, PrefillJob& message, WorkerStep& step);
+  void hear(WorkerId from, FetchJob& message, WorkerStep& step);
   void hear(WorkerId from, const ClaimAnswer& message, WorkerStep& step);
   // False: the job is not known. Its decode worker hears when the writing has stopped.
   bool cancel(WorkerId from, RequestKey key, WorkerStep& step);
@@ -61,7 +63,7 @@ class PrefillJobs {
   void check_invariants() const;
 
  private:
-  void take(PrefillJob job, std::optional<DeliveryId> delivery, WorkerStep& step);
+  void take(PrefillJob job, std::optional<DeliveryId> delivery, WorkerStep& step, bool only_cached = false);
   void refuse(const PrefillJob& job, std::optional<DeliveryId> delivery, const std::string& why,
       WorkerStep& step) const;
   void start(PrefillWork& work, WorkerStep& step);

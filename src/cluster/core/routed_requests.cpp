@@ -152,6 +152,10 @@ void RoutedRequests::send(Request& request, WorkerId worker, RouterStep& step) {
   step.count(
       placement.prefill == PrefillPlace::kElsewhere ? Counter::kRemotePrefills : Counter::kLocalPrefills);
   step.log(key, format("decode at {:016x}", static_cast<uint64_t>(worker)), placement.why);
+  if (placement.fetch_from && *placement.fetch_from != worker && worker == placement.decode) {
+    step.count(Counter::kPrefixFetches);
+    step.say(worker, FetchFrom{key, *placement.fetch_from, placement.fetch_tokens});
+  }
   step.say(worker, std::move(generate));
   if (request.paused) step.say(worker, Pause{key, true});
 }

@@ -54,6 +54,8 @@ struct Placement {
   std::optional<WorkerId> second{};  // a race
   PrefillPlace prefill = PrefillPlace::kHere;
   std::optional<WorkerId> prefill_hint{};
+  std::optional<WorkerId> fetch_from{};  // whose cache has the first fetch_tokens of the prompt
+  int64_t fetch_tokens = 0;
   int64_t effective_tokens = 0;  // of the prompt, not cached at `decode` as far as is known
   std::string why{};             // scores and reasons, one line
   std::string worker_reason{}, prefill_reason{};

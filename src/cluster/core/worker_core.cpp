@@ -106,6 +106,8 @@ void WorkerCore::State::hear(WorkerId from, Message& message, WorkerStep& step) 
                  [&](const Pause& said) { answers.hear(from, said, step); },
                  [&](const Probe& said) { answers.hear(from, said, step); },
                  [&](const Cancel& said) { cancel(from, said.key, step); },
+                 [&](const FetchFrom& said) { answers.hear(said); },
+                 [&](FetchJob& said) { jobs.hear(from, said, step); },
                  [&](PrefillJob& said) { jobs.hear(from, said, step); },
                  [&](const ClaimAnswer& said) { jobs.hear(from, said, step); },
                  [&](const Claimed& said) { pages.hear(from, said, step); },

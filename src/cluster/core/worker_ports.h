@@ -147,6 +147,7 @@ struct StartExport {  // prefill `tokens` up to end_token and keep the pages unt
   int64_t end_token = 0;
   int priority = 0;
   Time deadline{};
+  bool only_cached = false;  // fails where its pages are not there any more, but for the last
 };
 struct ReleaseExport {  // stops it where it runs; nothing about the key comes after
   RequestKey key{};

@@ -197,8 +197,23 @@ void KvAdapter::on(const ReservationFreed& freed) {
 
 // ---- Sending ----
 
-// A request without output: its events say nothing that its progress does not.
 void KvAdapter::execute(StartExport& start) {
+  if (!start.only_cached) return begin_export(start);
+  // Shared with the engine's thread while it looks.
+  auto wanted = std::make_shared<StartExport>(std::move(start));
+  exports_[wanted->key].id = export_id(wanted->key);
+  setting_.engine.look_up(wanted->salt, wanted->tokens, [this, wanted](int64_t cached) {
+    setting_.loop.post([this, wanted, cached] {
+      if (!exports_.contains(wanted->key)) return;  // released meanwhile
+      if (cached + setting_.kv.page_tokens >= wanted->end_token) return begin_export(*wanted);
+      setting_.feed(ExportProgress{
+          .key = wanted->key, .failed = true, .why = "the prefix is not in the cache any more"});
+    });
+  });
+}
+
+// A request without output: its events say nothing that its progress does not.
+void KvAdapter::begin_export(StartExport& start) {
   const RequestKey key = start.key;
   const RequestId id = export_id(key);
   GenerationRequest request;

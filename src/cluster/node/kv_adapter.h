@@ -95,6 +95,7 @@ class KvAdapter {
     std::vector<std::byte> pages;
   };
   void try_reserve();
+  void begin_export(StartExport& start);
   std::string why_not(const ImportSlab& import, const SlabHeader& header) const;
   void change(const std::shared_ptr<Arriving>& slab);
   void to_engine(const std::shared_ptr<Arriving>& slab, std::span<const std::byte> pages);

@@ -15,7 +15,7 @@
 namespace cheetah::cluster {
 
 constexpr int kNumWorkerReasons = 10;
-constexpr int kNumPrefillReasons = 17;
+constexpr int kNumPrefillReasons = 18;
 
 struct WorkerGauges {
   std::string name = {};

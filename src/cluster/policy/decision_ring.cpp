@@ -44,11 +44,15 @@ std::string line_of(const RoutedRequest& r) {
   }
   return format(
       "route {} class={} prompt={} to_compute={} decode={} why={} policy={} prefill={} why={} policy={} "
-      "local_ms={:.1f} remote_ms={:.1f} scores=[{}]",
+      "local_ms={:.1f} remote_ms={:.1f}{} scores=[{}]",
       key_text(r.key), printable(r.qos_class), r.prompt_tokens, d.effective_tokens,
       d.decode ? id_text(*d.decode) : "none", name_of(d.worker_reason), name_of(d.worker_policy),
       d.prefill == PrefillMode::kRemote ? "remote" : "local", name_of(d.prefill_reason),
-      name_of(d.offload_policy), d.local_ms, d.remote_ms, scores);
+      name_of(d.offload_policy), d.local_ms, d.remote_ms,
+      d.fetch_from
+          ? format(" fetch={}/{} fetch_ms={:.1f}", id_text(*d.fetch_from), d.fetch_tokens, d.fetch_ms)
+          : "",
+      scores);
 }
 
 std::string line_of(const RefusedRequest& r) {

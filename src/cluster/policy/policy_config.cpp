@@ -107,6 +107,11 @@ void read_routing(TableReader& t, RoutingConfig& c) {
   read_weights(t, c);
   t.table("cost", [&](TableReader& w) { read_cost(w, c.cost); });
   t.table("worth", [&](TableReader& w) { read_worth(w, c.worth); });
+  t.table("fetch", [&](TableReader& w) {
+    w.flag("enabled", c.fetch.enabled);
+    w.integer("min_tokens", c.fetch.min_tokens, 1, kManyTokens);
+    w.number("margin_ms", c.fetch.margin_ms, 0, 1e6);
+  });
   if (c.silent_after_ms < c.stale_after_ms) t.fail("silent_after_ms", "expected at least stale_after_ms");
 }
 

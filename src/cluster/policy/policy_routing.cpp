@@ -234,6 +234,8 @@ Placement PolicyRouting::route(const RouteQuestion& question) {
       .second = decision.race,
       .prefill = decision.prefill == PrefillMode::kRemote ? PrefillPlace::kElsewhere : PrefillPlace::kHere,
       .prefill_hint = decision.prefill_worker,
+      .fetch_from = decision.fetch_from,
+      .fetch_tokens = decision.fetch_tokens,
       .effective_tokens = decision.effective_tokens,
       .worker_reason = std::string(name_of(decision.worker_reason)),
       .prefill_reason = std::string(name_of(decision.prefill_reason))};

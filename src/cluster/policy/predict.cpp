@@ -132,6 +132,34 @@ std::optional<RemotePrefill> best_remote(const ClusterView& view, const WorkerVi
       .wait_ms = std::max(0.0, until_pages - own_ms)};
 }
 
+std::optional<PrefixFetch> best_fetch(const ClusterView& view, const WorkerView& decode,
+    const RouteRequest& request, const RoutingConfig& config, double otherwise_ms) {
+  // "always" is for tests of the other way.
+  if (!config.fetch.enabled || !request.allow_remote_prefill ||
+      config.offload_policy == OffloadPolicy::kAlways)
+    return std::nullopt;
+  const int64_t page = std::max(1, decode.descriptor.kv.page_tokens);
+  const int64_t own = cached_tokens(request, decode.descriptor.id);
+  std::optional<PrefixFetch> best;
+  for (const WorkerView& worker : view.workers) {
+    const WorkerDescriptor& d = worker.descriptor;
+    if (d.id == decode.descriptor.id || d.state == WorkerState::kStarting || !worker.reachable) continue;
+    if (!pages_can_move(d.kv, decode.descriptor.kv)) continue;
+    const int64_t tokens = std::min(cached_tokens(request, d.id), request.prompt_tokens - 1) / page * page;
+    if (tokens - own < config.fetch.min_tokens) continue;
+    // Nothing hides this transfer: the pages are there, and the rest of the prompt waits for them.
+    CostModel cost = config.cost;
+    cost.hidden_transfer = 0;
+    const double ms = local_wait_ms(decode, request, cost) + step_ms(worker, cost) +
+                      transfer_ms(view, worker, decode, tokens - own, cost) +
+                      prefill_ms(decode, std::max<int64_t>(1, request.prompt_tokens - tokens), cost) +
+                      step_ms(decode, cost);
+    if (ms + config.fetch.margin_ms >= otherwise_ms || (best && ms >= best->ttft_ms)) continue;
+    best = {.from = d.id, .tokens = tokens, .ttft_ms = ms};
+  }
+  return best;
+}
+
 double choices_then(const WorkerView& worker, double after_ms, const CostModel& cost) {
   // What a choice has left lies anywhere between nothing and twice the mean.
   const double longest_ms = 2 * remaining_tokens(worker) * step_ms(worker, cost);

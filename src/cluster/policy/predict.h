@@ -83,6 +83,15 @@ struct RemotePrefill {
 // pages.
 std::optional<RemotePrefill> best_remote(const ClusterView& view, const WorkerView& decode,
     const RouteRequest& request, const RoutingConfig& config);
+// A prefix that another worker's cache holds, and when the first token would come if its pages were fetched.
+struct PrefixFetch {
+  WorkerId from{};
+  int64_t tokens = 0;  // whole pages of the one that gets them
+  double ttft_ms = 0;
+};
+// The best one that beats `otherwise_ms`, the time to the first token without it.
+std::optional<PrefixFetch> best_fetch(const ClusterView& view, const WorkerView& decode,
+    const RouteRequest& request, const RoutingConfig& config, double otherwise_ms);
 // Places in use after `after_ms`: those that finish until then have left, those that wait have come.
 double choices_then(const WorkerView& worker, double after_ms, const CostModel& cost);
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "cluster/policy/offload.h"
+#include "cluster/policy/predict.h"
 #include "cluster/policy/worker_choice.h"
 
 namespace cheetah::cluster {
@@ -63,6 +64,14 @@ RouteDecision route(
   decision.local_ms = prefill.local_ms;
   decision.remote_ms = prefill.remote_ms;
   decision.offload_score = prefill.score;
+  if (const auto fetch = best_fetch(view, *choice.worker, request, config, prefill.ttft_ms())) {
+    decision.prefill = PrefillMode::kLocal;
+    decision.prefill_reason = PrefillReason::kPrefixFetched;
+    decision.prefill_worker.reset();
+    decision.fetch_from = fetch->from;
+    decision.fetch_tokens = fetch->tokens;
+    decision.fetch_ms = fetch->ttft_ms;
+  }
   const bool race = request.race || (config.race && request.priority >= config.urgent_priority);
   if (race && choice.second) decision.race = choice.second->descriptor.id;
   memory.note(request.prefix_hash, id, config.recent_prefixes);
@@ -76,10 +85,10 @@ std::string_view name_of(WorkerReason reason) {
 }
 
 std::string_view name_of(PrefillReason reason) {
-  constexpr std::array<std::string_view, 17> kNames = {"not_asked", "policy_never", "policy_always",
+  constexpr std::array<std::string_view, 18> kNames = {"not_asked", "policy_never", "policy_always",
       "long_prompt", "busy_decode", "short_prompt", "cached", "queue_deep", "queue_down", "breaker_open",
       "no_prefill_worker", "score_above", "score_below", "remote_faster", "local_faster", "measured_loss",
-      "exploring"};
+      "exploring", "prefix_fetched"};
   return kNames.at(static_cast<size_t>(reason));
 }
 

@@ -50,6 +50,7 @@ enum class PrefillReason : uint8_t {
   kLocalFaster,
   kMeasuredLoss,  // disaggregation measured slower for prompts like this
   kExploring,
+  kPrefixFetched,  // another worker's cache holds much of it: its pages come from there
 };
 
 struct WorkerScore {
@@ -72,6 +73,9 @@ struct RouteDecision {
   WorkerPolicy worker_policy{};
   OffloadPolicy offload_policy{};
   int64_t effective_tokens = 0;
+  std::optional<WorkerId> fetch_from = {};  // with kLocal: the first fetch_tokens come from its cache
+  int64_t fetch_tokens = 0;
+  double fetch_ms = 0;                   // predicted, of a fetch that was taken
   double local_ms = 0, remote_ms = 0;    // predicted times to the first token; 0: not computed
   double offload_score = 0;              // of OffloadPolicy::kScore
   std::vector<WorkerScore> scores = {};  // of every worker seen

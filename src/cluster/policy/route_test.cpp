@@ -233,5 +233,59 @@ TEST(Route, NeverChoosesAWorkerThatCannotServe) {
   }));
 }
 
+TEST(PrefixFetch, APrefixIsFetchedWhereThatIsCheaperThanComputingIt) {
+  ClusterView view = small_cluster(0, 2);
+  RouteRequest request = prompt_of(2000);
+  request.cached = {{worker_id(101), 1600}};
+  request.excluded = {worker_id(101)};  // it is full, say: the other one decodes
+  RoutingConfig config;
+  RouteMemory memory;
+  const RouteDecision decision = route(view, request, config, memory);
+  ASSERT_EQ(decision.decode, worker_id(100));
+  EXPECT_EQ(decision.fetch_from, worker_id(101));
+  EXPECT_EQ(decision.fetch_tokens, 1600);
+  EXPECT_EQ(decision.prefill, PrefillMode::kLocal);
+  EXPECT_EQ(decision.prefill_reason, PrefillReason::kPrefixFetched);
+  // 160 ms to compute 1,600 tokens beside 2 ms, a step and 6.6 MB at 1 GB/s.
+  EXPECT_NEAR(decision.local_ms - decision.fetch_ms, 160 - 2 - 10 - 6.5536, 0.1);
+
+  const auto fetched = [&] {
+    RouteMemory fresh;
+    return route(view, request, config, fresh).fetch_from.has_value();
+  };
+  view.workers[1].load.transfer_bytes_per_s = 30e6;  // as it has measured: 218 ms
+  EXPECT_FALSE(fetched());
+  view.workers[1].load.transfer_bytes_per_s = 0;
+  view.workers[0].load.prefill_us_per_token = 5;  // 8 ms to compute them
+  EXPECT_FALSE(fetched());
+  view.workers[0].load.prefill_us_per_token = 100;
+  EXPECT_TRUE(fetched());
+  view.workers[1].descriptor.kv.model = "another";
+  EXPECT_FALSE(fetched()) << "its pages are of no use";
+  view.workers[1].descriptor.kv.model = "m";
+  view.workers[1].reachable = false;
+  EXPECT_FALSE(fetched());
+  view.workers[1].reachable = true;
+  request.cached.push_back({worker_id(100), 1500});
+  EXPECT_FALSE(fetched()) << "100 tokens are not worth it";
+  request.cached.pop_back();
+  config.fetch.enabled = false;
+  EXPECT_FALSE(fetched());
+}
+
+TEST(PrefixFetch, APrefillWorkerThatIsFasterIsTaken) {
+  ClusterView view = small_cluster(1, 2);
+  RouteRequest request = prompt_of(8000);
+  request.cached = {{worker_id(101), 512}};
+  request.excluded = {worker_id(101)};
+  view.workers[2].load.prefill_us_per_token = 10;
+  RoutingConfig config;
+  config.worth.enabled = false;
+  RouteMemory memory;
+  const RouteDecision decision = route(view, request, config, memory);
+  EXPECT_EQ(decision.prefill, PrefillMode::kRemote);
+  EXPECT_FALSE(decision.fetch_from);
+}
+
 }  // namespace
 }  // namespace cheetah::cluster

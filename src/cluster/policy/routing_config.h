@@ -82,6 +82,14 @@ struct CostModel {
   bool operator==(const CostModel&) const = default;
 };
 
+// Whether a prefix that another worker's cache holds is fetched instead of computed.
+struct FetchConfig {
+  bool enabled = true;
+  int64_t min_tokens = 256;  // that the other cache holds beyond one's own
+  double margin_ms = 2;      // fetching must be better by this
+  bool operator==(const FetchConfig&) const = default;
+};
+
 // Whether disaggregation pays is measured (worth.h).
 struct WorthConfig {
   bool enabled = true;
@@ -114,6 +122,7 @@ struct RoutingConfig {
   LatencyCostWeights latency_cost = {};
   CacheScoreWeights cache_score = {};
   CostModel cost = {};
+  FetchConfig fetch = {};
   WorthConfig worth = {};
 
   bool operator==(const RoutingConfig&) const = default;

@@ -45,6 +45,8 @@ constexpr std::array<std::string_view, std::variant_size_v<Message>> kNames = {
     "QuotaNews",
     "Orders",
     "CordonNews",
+    "FetchFrom",
+    "FetchJob",
 };
 constexpr size_t kFirstSince5 = 20;  // Recall
 

@@ -294,10 +294,23 @@ struct CordonNews {
   Cordon cordon = Cordon::kNone;
 };
 
+// Router to decode worker, before Generate: the first `tokens` of its prompt lie in that worker's cache, from
+// which they are to be had sooner than computed.
+struct FetchFrom {
+  RequestKey key{};
+  WorkerId from{};
+  int64_t tokens = 0;
+};
+// Decode worker to the one that has a prefix: send its pages; as a PrefillJob, but nothing is computed for it.
+struct FetchJob {
+  PrefillJob job{};
+};
+
 // The order is the wire's: append only.
 using Message = std::variant<Hello, Heartbeat, Generate, Tokens, GaveUp, Cancel, Pause, Probe, ProbeAnswer,
     PrefillJob, Claimed, ClaimAnswer, SlabPosted, PrefillDone, PrefillFailed, WritesStopped, Drain, FlipRole,
-    KvEvents, PrefillNews, Recall, Recalled, AskCache, KvSnapshot, QuotaNews, Orders, CordonNews>;
+    KvEvents, PrefillNews, Recall, Recalled, AskCache, KvSnapshot, QuotaNews, Orders, CordonNews, FetchFrom,
+    FetchJob>;
 
 std::string_view message_name(const Message& message);
 

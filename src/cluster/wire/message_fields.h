@@ -243,6 +243,18 @@ void fields(A& a, M& m) {
   a.choice(m.cordon, Cordon::kDrained);
 }
 
+template <class A, MaybeConst<FetchFrom> M>
+void fields(A& a, M& m) {
+  fields(a, m.key);
+  a.number(m.from);
+  a.between(m.tokens, int64_t{0}, kMaxCount);
+}
+
+template <class A, MaybeConst<FetchJob> M>
+void fields(A& a, M& m) {
+  fields(a, m.job);
+}
+
 template <class A, MaybeConst<KvEvents> M>
 void fields(A& a, M& m) {
   a.number(m.worker);

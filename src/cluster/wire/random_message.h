@@ -57,7 +57,9 @@ Message random_message(size_t type, uint64_t seed, std::index_sequence<kIndex...
     if (type == kThis) fields(chance, message.emplace<kThis>());
   };
   (make_if.template operator()<kIndex>(), ...);
-  if (auto* job = std::get_if<PrefillJob>(&message)) {  // a range, not two numbers
+  auto* job = std::get_if<PrefillJob>(&message);
+  if (auto* fetch = std::get_if<FetchJob>(&message)) job = &fetch->job;
+  if (job != nullptr) {  // a range, not two numbers
     job->end_token = static_cast<int64_t>(job->tokens.size());
     job->first_token = 0;
   }
