@@ -12,5 +12,5 @@ mkdir -p "$folder" && cd "$folder" || exit 1
 install_locked "the clients"
 cp "$here"/*.mjs . || exit 1  # beside node_modules, where imports are looked up
 export CHEETAH="$cheetah" CHEETAH_MODEL="$model"
-exec node --test openai.test.mjs openai_errors.test.mjs responses.test.mjs batches.test.mjs anthropic.test.mjs ollama.test.mjs \
+exec node --test openai.test.mjs openai_errors.test.mjs responses.test.mjs kept_responses.test.mjs batches.test.mjs anthropic.test.mjs ollama.test.mjs \
   langchain.test.mjs vercel.test.mjs
