@@ -32,10 +32,12 @@ DType random_weights(bool on_cuda) { return on_cuda ? DType::kBF16 : DType::kF16
 
 bool is_random(const std::string& path) { return path.starts_with("random:"); }
 
-std::unique_ptr<Model> load_model(const std::string& path, const std::string& dtype, bool on_cuda) {
+std::unique_ptr<Model> load_model(
+    const std::string& path, const std::string& dtype, bool on_cuda, LoadObserver observer = {}) {
   if (is_random(path)) return Model::random(path, weight_dtype(dtype).value_or(random_weights(on_cuda)));
   LoadOptions options;
   options.dtype = weight_dtype(dtype);
+  options.on_progress = std::move(observer);
   auto model = Model::load(path, options);
   for (const std::string& note : model->weights().notes) print_note(note);
   return model;
@@ -164,8 +166,8 @@ std::string text_of(const MemoryBudget& budget) {
       bytes(budget.tokens * budget.token_bytes));
 }
 
-std::unique_ptr<Model> load_model(const EngineOptions& options) {
-  return load_model(find_model(options.model), options.dtype, uses_cuda(options.device));
+std::unique_ptr<Model> load_model(const EngineOptions& options, LoadObserver observer) {
+  return load_model(find_model(options.model), options.dtype, uses_cuda(options.device), std::move(observer));
 }
 
 std::unique_ptr<Runner> make_runner(

@@ -2,6 +2,7 @@
 #pragma once
 // What every command that runs a model needs: its flags, the loaded model and the memory for its context.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,7 +60,8 @@ MemoryBudget plan_context(
     int64_t wanted_tokens, int64_t token_bytes, int64_t weight_bytes, int64_t free_bytes);
 std::string text_of(const MemoryBudget& budget);
 
-std::unique_ptr<Model> load_model(const EngineOptions& options);
+using LoadObserver = std::function<void(int64_t done, int64_t total)>;  // bytes of the weights
+std::unique_ptr<Model> load_model(const EngineOptions& options, LoadObserver observer = {});
 std::unique_ptr<Runner> make_runner(
     const Model& model, Precision precision, bool on_cuda, ThreadPool& threads);
 

@@ -110,7 +110,8 @@ int run_serve(const ServeOptions& options) {
   const MemoryPlan expected = plan_before_loading(options.engine, engine_config(options));
   print("\n" + budget_table(expected) + "\n");
   flush_output();
-  const std::shared_ptr<const Model> model = load_model(options.engine);
+  const std::shared_ptr<const Model> model = load_model(
+      options.engine, [&server](int64_t done, int64_t total) { server.tell_loading(done, total); });
   report.done("model read");
   tell_evaluation(options.engine.model);
   GrammarCache grammars(*model);

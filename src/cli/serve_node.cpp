@@ -104,7 +104,8 @@ int run_node(const ServeOptions& options) {
   EventLog log(config.log);
   print(format("cheetah {} starts at {}\n", build_info().version, server.url()));
   flush_output();
-  const std::shared_ptr<const Model> model = load_model(options.engine);
+  const std::shared_ptr<const Model> model = load_model(
+      options.engine, [&server](int64_t done, int64_t total) { server.tell_loading(done, total); });
   GrammarCache grammars(*model);
   const EngineConfig engine =
       router ? router_limits(options, *model) : plan_memory(*model, engine_config(options)).config;

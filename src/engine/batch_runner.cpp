@@ -136,6 +136,7 @@ void BatchRunner::land() {
   }();
   num_failed_ = 0;
   const EngineTime now = with_.time.now();
+  note_prefills(flight, now);
   const uint64_t accepted = with_.record.stats().drafts.accepted;
   commit(flight, result, now);
   const EngineTime end = with_.time.now();
@@ -150,6 +151,20 @@ void BatchRunner::land() {
   if (flight.only_decodes()) with_.speculator.observe_step(flight.shape.tokens, step_s);
   with_.flights.close(flight);
   with_.finisher.sweep();
+}
+
+// Decode steps are not noted: they follow from the steps of the first token and of the end.
+void BatchRunner::note_prefills(const Flight& flight, EngineTime now) {
+  for (const StepWork& work : flight.works) {
+    const Sequence& sequence = *work.sequence;
+    const bool decodes = work.count == 1 && work.end > sequence.request->num_prompt();
+    if (decodes || sequence.status == SequenceStatus::kDone) continue;
+    with_.record.note(DecisionKind::kPrefilled, sequence, now,
+        {.chunk = work.count,
+            .step_tokens = flight.shape.tokens,
+            .step_sequences = std::ssize(flight.works),
+            .step_s = seconds(std::max(flight.begun, last_landing_), now)});
+  }
 }
 
 void BatchRunner::land_all() {

@@ -47,6 +47,7 @@ class BatchRunner {
   void compute_one_by_one(const std::string& why);
   void set_off(Flight& flight, const StepWork& work, int64_t& sample, EngineTime now);
   void fork(RequestState& request, EngineTime now);
+  void note_prefills(const Flight& flight, EngineTime now);
   void commit(const Flight& flight, const StepResult& result, EngineTime now);
   void take_verified(const StepWork& work, std::span<SampledToken> sampled, EngineTime now);
   void commit_work(const StepWork& work, const StepResult& result, EngineTime now);

@@ -158,6 +158,28 @@ TEST(EngineCore, ASecondRequestWaitsForTheFirstOnesPages) {
   EXPECT_NE(driver.explain_last(100).find("another sequence is computing its beginning"), std::string::npos);
 }
 
+TEST(EngineCore, ItsLogHoldsEachChunkOfARequestsPrompt) {
+  EngineConfig config = small_config(64, *small_model());
+  config.max_batch_tokens = 32;
+  CoreDriver driver(config);
+  const RequestId id = driver.submit(request_of(random_prompt(80, 5), 3));
+  driver.run();
+  int64_t computed = 0, chunks = 0;
+  std::vector<DecisionKind> kinds;
+  for (const Decision& decision : driver.core.decisions().of(id)) {
+    EXPECT_EQ(decision.request, id);
+    kinds.push_back(decision.kind);
+    computed += decision.chunk;
+    chunks += decision.kind == DecisionKind::kPrefilled;
+    EXPECT_LE(decision.step_tokens, 32);
+  }
+  EXPECT_EQ(computed, 80);
+  EXPECT_EQ(chunks, 3);
+  EXPECT_EQ(kinds.front(), DecisionKind::kArrived);
+  EXPECT_EQ(kinds.back(), DecisionKind::kFinished);
+  EXPECT_TRUE(driver.core.decisions().of(RequestId{4711}).empty());
+}
+
 TEST(EngineCore, TenantsDoNotShareTheirPrefixes) {
   CoreDriver driver(small_config(64, *small_model()));
   GenerationRequest request = request_of(random_prompt(40, 5), 2);

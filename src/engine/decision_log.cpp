@@ -44,6 +44,46 @@ const char* reason_of(FinishReason reason) {
   return "error";
 }
 
+std::string line_of(const Decision& d) {
+  return format("{:.3f} s step {} request {} choice {} {}; {} pages free\n", d.time_s, d.step,
+      static_cast<uint64_t>(d.request), d.kind == DecisionKind::kForked ? 0 : d.choice, what_of(d),
+      d.free_pages);
+}
+
+}  // namespace
+
+std::string_view name_of(DecisionKind kind) {
+  switch (kind) {
+    case DecisionKind::kArrived:
+      return "arrived";
+    case DecisionKind::kRefused:
+      return "refused";
+    case DecisionKind::kAdmitted:
+      return "admitted";
+    case DecisionKind::kPrefilled:
+      return "prefilled";
+    case DecisionKind::kHeldBack:
+      return "held_back";
+    case DecisionKind::kPreempted:
+      return "preempted";
+    case DecisionKind::kForked:
+      return "forked";
+    case DecisionKind::kTurned:
+      return "turned";
+    case DecisionKind::kPaused:
+      return "paused";
+    case DecisionKind::kResumed:
+      return "resumed";
+    case DecisionKind::kDrafts:
+      return "drafts";
+    case DecisionKind::kDraftsNoMore:
+      return "drafts_no_more";
+    case DecisionKind::kFinished:
+      break;
+  }
+  return "finished";
+}
+
 std::string what_of(const Decision& d) {
   switch (d.kind) {
     case DecisionKind::kArrived:
@@ -52,6 +92,9 @@ std::string what_of(const Decision& d) {
       return "was refused";
     case DecisionKind::kAdmitted:
       return format("was admitted: {} tokens, {} of them cached", d.tokens, d.cached);
+    case DecisionKind::kPrefilled:
+      return format("had {} tokens of its prompt computed in a step of {} tokens and {} sequences, {:.1f} ms",
+          d.chunk, d.step_tokens, d.step_sequences, d.step_s * 1e3);
     case DecisionKind::kHeldBack:
       return format("waits: {}", reason_of(d.held));
     case DecisionKind::kPreempted:
@@ -78,14 +121,6 @@ std::string what_of(const Decision& d) {
   return format("finished ({}) with {} tokens", reason_of(d.finish), d.tokens);
 }
 
-std::string line_of(const Decision& d) {
-  return format("{:.3f} s step {} request {} choice {} {}; {} pages free\n", d.time_s, d.step,
-      static_cast<uint64_t>(d.request), d.kind == DecisionKind::kForked ? 0 : d.choice, what_of(d),
-      d.free_pages);
-}
-
-}  // namespace
-
 std::string text_of(const std::vector<Decision>& decisions) {
   std::string text;
   for (const Decision& decision : decisions) text += line_of(decision);
@@ -102,6 +137,12 @@ std::vector<Decision> DecisionLog::last(int64_t num_decisions) const {
   const uint64_t show = std::min<uint64_t>(have, static_cast<uint64_t>(std::max<int64_t>(0, num_decisions)));
   std::vector<Decision> decisions;
   for (uint64_t i = count_ - show; i < count_; ++i) decisions.push_back(at(i));
+  return decisions;
+}
+
+std::vector<Decision> DecisionLog::of(RequestId request) const {
+  std::vector<Decision> decisions = last(static_cast<int64_t>(ring_.size()));
+  std::erase_if(decisions, [&](const Decision& decision) { return decision.request != request; });
   return decisions;
 }
 

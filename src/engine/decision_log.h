@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/request.h"
@@ -13,6 +14,7 @@ enum class DecisionKind {
   kArrived,
   kRefused,
   kAdmitted,
+  kPrefilled,
   kHeldBack,
   kPreempted,
   kForked,
@@ -30,10 +32,13 @@ struct Decision {
   double time_s = 0;  // since the engine started
   RequestId request{};
   int choice = 0;
-  int64_t tokens = 0;   // of the sequence
-  int64_t cached = 0;   // admitted: of those, found in the prefix cache
-  int64_t drafted = 0;  // drafts: tokens verified ahead, and the tokens per second that promises over none
-  double gain = 0;
+  int64_t tokens = 0;                           // of the sequence
+  int64_t cached = 0;                           // admitted: of those, found in the prefix cache
+  int64_t chunk = 0;                            // prefilled: tokens of the prompt that the step computed
+  int64_t step_tokens = 0, step_sequences = 0;  // prefilled: of the whole step
+  double step_s = 0;                            // prefilled: how long that took
+  int64_t drafted = 0;                          // drafts: tokens verified ahead
+  double gain = 0;                              // drafts: tokens per second expected, over those of no drafts
   int64_t free_pages = 0;
   HoldReason held{};
   PreemptReason preempt{};
@@ -52,6 +57,7 @@ class DecisionLog {
   // Adds what `other` has and this one lacks.
   void follow(const DecisionLog& other);
   std::vector<Decision> last(int64_t num_decisions) const;  // oldest first
+  std::vector<Decision> of(RequestId request) const;        // what the ring still has, oldest first
 
  private:
   Decision& at(uint64_t index) { return ring_[static_cast<size_t>(index % ring_.size())]; }
@@ -61,6 +67,8 @@ class DecisionLog {
   uint64_t count_ = 0;
 };
 
+std::string_view name_of(DecisionKind kind);
+std::string what_of(const Decision& decision);                // a sentence without its subject
 std::string text_of(const std::vector<Decision>& decisions);  // a line each
 
 }  // namespace cheetah

@@ -82,6 +82,8 @@ std::string Engine::explain_last(int64_t num_decisions) const {
   return text_of(thread_->last_decisions(num_decisions));
 }
 
+std::vector<Decision> Engine::decisions_of(RequestId request) const { return thread_->decisions_of(request); }
+
 const EngineConfig& Engine::config() const { return thread_->config(); }
 
 const Model& Engine::model() const { return thread_->core().model(); }

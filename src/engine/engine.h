@@ -39,6 +39,7 @@ class Engine final : public GenerationBackend {
   std::string out_of_service() const override;
   EngineStats stats() const override;
   std::string explain_last(int64_t num_decisions) const override;  // the ring log
+  std::vector<Decision> decisions_of(RequestId request) const override;
   const EngineConfig& config() const override;
   const Model& model() const override;
 

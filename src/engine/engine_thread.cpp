@@ -150,4 +150,8 @@ std::vector<Decision> Engine::Thread::last_decisions(int64_t count) {
   return decisions_.with([&](DecisionLog& log) { return log.last(count); });
 }
 
+std::vector<Decision> Engine::Thread::decisions_of(RequestId request) {
+  return decisions_.with([&](DecisionLog& log) { return log.of(request); });
+}
+
 }  // namespace cheetah

@@ -66,6 +66,7 @@ class Engine::Thread {
   const KvFormat& kv_format() const { return kv_format_; }
   EngineStats stats() const { return stats_.copy(); }
   std::vector<Decision> last_decisions(int64_t count);
+  std::vector<Decision> decisions_of(RequestId request);
   std::string fault() const { return fault_.copy(); }  // "": none
 
  private:

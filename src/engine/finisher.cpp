@@ -53,6 +53,7 @@ void Finisher::append_token(Sequence& sequence, GeneratedToken&& token, EngineTi
   sequence.logprob_sum += static_cast<double>(token.logprob);
   if (sequence.decoder) sequence.event.text += sequence.stop.push(sequence.decoder->push(token.id));
   sequence.event.tokens.push_back(std::move(token));
+  sequence.event.made = now;
   if (end_after_token(sequence, now)) return;
   const int64_t before = std::ssize(sequence.tokens) - 1;
   if (rope_changes(with_.traits, before, before + 1)) {

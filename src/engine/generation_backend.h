@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "engine/decision_log.h"
 #include "engine/engine_config.h"
 #include "engine/engine_stats.h"
 #include "engine/request.h"
@@ -35,8 +37,12 @@ class GenerationBackend {
   virtual std::string out_of_service() const { return ""; }
   virtual EngineStats stats() const = 0;
   virtual std::string explain_last(int64_t num_decisions) const = 0;  // one line a decision
-  virtual const EngineConfig& config() const = 0;                     // resolved: no zeros left
-  virtual const Model& model() const = 0;                             // whose tokens requests are made of
+  // What the scheduler decided about a request, as far as it is still known. None: of a cluster's router.
+  virtual std::vector<Decision> decisions_of(RequestId) const { return {}; }
+  // Of a cluster: its workers, services and faults as a JSON object. "": there is no cluster.
+  virtual std::string cluster_state() const { return ""; }
+  virtual const EngineConfig& config() const = 0;  // resolved: no zeros left
+  virtual const Model& model() const = 0;          // whose tokens requests are made of
 };
 
 }  // namespace cheetah

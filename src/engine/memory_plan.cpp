@@ -90,7 +90,14 @@ MemoryPlan plan_memory(
       config.page_tokens * plan.layout.slots * kv_bytes_per_layer(traits, config.kv_dtype);
   const int64_t activations = activation_bytes(traits, resolved);
   const int64_t context_pages = pages_of_context(plan.layout, wanted_context, config.page_tokens);
+  const auto bytes = [](int64_t count) { return human_bytes(static_cast<double>(count)); };
   if (config.kv_bytes > 0) {
+    if (config.kv_bytes < page_bytes)
+      throw Error(format("--kv-memory: {} is smaller than one page, which takes {}", bytes(config.kv_bytes),
+          bytes(page_bytes)));
+    if (config.kv_bytes > free_bytes)
+      throw Error(format(
+          "--kv-memory: {} is more than the {} that are free", bytes(config.kv_bytes), bytes(free_bytes)));
     plan.num_pages = config.kv_bytes / page_bytes;
   } else {
     // On the host half of what is left: prompts come and go, the machine has other work; one whole context
@@ -100,7 +107,6 @@ MemoryPlan plan_memory(
     const int64_t taken = std::max(share / page_bytes, std::min(context_pages, left / page_bytes));
     plan.num_pages = std::min(taken, context_pages * config.max_sequences);
   }
-  const auto bytes = [](int64_t count) { return human_bytes(static_cast<double>(count)); };
   resolved.max_context = context_within(plan.layout, plan.num_pages, wanted_context, config.page_tokens);
   if (resolved.max_context < 1)
     throw Error(format("no memory is left for the context: {} are free, the weights take {} and one page {}",
@@ -108,12 +114,15 @@ MemoryPlan plan_memory(
   resolved.kv_bytes = plan.num_pages * page_bytes;
   const std::string cut = resolved.max_context < wanted_context
                               ? format("{} tokens, cut from {} to fit", resolved.max_context, wanted_context)
+                          : config.max_context > traits.max_positions
+                              ? format("{} tokens, the most the model was made for; {} were asked for",
+                                    resolved.max_context, config.max_context)
                               : format("{} tokens", resolved.max_context);
   plan.rows = {
       {config.device == DeviceKind::kCuda ? "free memory of the device" : "free memory", free_bytes, ""},
       {config.device == DeviceKind::kCuda ? "weights" : "weights still to read", unread_weight_bytes, ""},
       {"activations", activations,
-          format("{} tokens a step, {} sequences", resolved.max_batch_tokens, resolved.max_sequences)},
+          format("{} tokens per step, {} sequences", resolved.max_batch_tokens, resolved.max_sequences)},
       {"key and value cache", resolved.kv_bytes,
           format("{} pages of {} tokens, {}{}", plan.num_pages, config.page_tokens, name_of(config.kv_dtype),
               describe(plan.layout))},

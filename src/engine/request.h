@@ -115,6 +115,7 @@ struct GenerationEvent {
   std::string error;        // with kError: one sentence for the client
   ErrorKind error_kind = ErrorKind::kNone;
   bool done = false;
+  EngineTime made{};  // when its newest token was chosen; at a router, when that arrived there
 
   int64_t prompt_tokens = 0;  // these on the events with `finish`
   int64_t cached_tokens = 0;

@@ -2,6 +2,7 @@
 #pragma once
 // A model in memory and its forward pass: what the CLI and the engine use.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +26,8 @@ class ChatTemplate;
 struct LoadOptions {
   std::optional<DType> dtype = std::nullopt;  // store linear weights in this type instead of the file's
   bool show_progress = true;
+  // Told of every weight that was read: bytes so far, bytes of all. On the thread that loads.
+  std::function<void(int64_t done, int64_t total)> on_progress = {};
 };
 
 // Immutable after loading; shared by every runner.

@@ -277,6 +277,12 @@ VerifyInputs read_golden(const std::string& model_path) {
   const fs::path folder = is_directory ? path : path.parent_path();
   const fs::path golden =
       is_directory ? path / "golden.json" : fs::path(path).replace_extension(".golden.json");
+  if (model_path.starts_with("random:"))
+    throw Error(format("{}: random weights have no reference to be held to", model_path));
+  if (!is_directory && path.extension() != ".gguf")
+    throw Error(format("{}: is no model: expected a model folder or a .gguf file", model_path));
+  if (!fs::exists(golden))
+    throw Error(format("{}: the model has no reference outputs: expected {}", model_path, golden.string()));
   VerifyInputs inputs{.golden = read_json_file(golden.string()), .what = golden.string(), .heldout = {}};
   const fs::path heldout = folder / "heldout.u16";
   if (is_directory && fs::exists(heldout)) inputs.heldout = read_u16_file(heldout.string());

@@ -45,7 +45,8 @@ WeightLoader::WeightLoader(
       options_(options),
       pool_(pool),
       into_(into),
-      progress_("loading", options.show_progress ? total_bytes(source.tensors) : 0),
+      total_bytes_(total_bytes(source.tensors)),
+      progress_("loading", total_bytes_),
       has_fp8_(std::ranges::any_of(
           source.tensors, [](const auto& tensor) { return tensor.second.dtype == DType::kF8E4M3; })) {}
 
@@ -112,6 +113,12 @@ void WeightLoader::touch(const TensorView& view) {
   });
 }
 
+void WeightLoader::was_read(const TensorView& view) {
+  read_bytes_ += view.bytes();
+  if (options_.show_progress) progress_.advance(view.bytes());
+  if (options_.on_progress) options_.on_progress(std::min(read_bytes_, total_bytes_), total_bytes_);
+}
+
 TensorView WeightLoader::as_usable(const TensorView& view) {
   if (usable(view.dtype) && aligned(view)) return view;
   switch (view.dtype) {
@@ -136,7 +143,7 @@ TensorView WeightLoader::as_usable(const TensorView& view) {
 WeightMatrix WeightLoader::prepare(const TensorView& view, bool keep_type) {
   const TensorView stored = as_usable(view);
   touch(stored);
-  if (options_.show_progress) progress_.advance(view.bytes());
+  was_read(view);
   if (keep_type || keeps_others() || !options_.dtype || *options_.dtype == stored.dtype)
     return as_matrix(stored);
   if (wants_fp8()) return narrowed(stored);
@@ -150,7 +157,7 @@ WeightMatrix WeightLoader::matrix(const std::string& name, int64_t rows, int64_t
   const WeightScales scales = take_scales(name, *view);
   if (!wants_fp8() || view->dtype != DType::kF8E4M3) return prepare(decoded(*view, scales), false);
   touch(*view);
-  if (options_.show_progress) progress_.advance(view->bytes());
+  was_read(*view);
   WeightMatrix kept = as_matrix(*view);
   kept.scales = scales;
   return kept;
@@ -225,7 +232,7 @@ const float* WeightLoader::vector(const std::string& name, const Shape& shape) {
   const TensorView* view = take(name, shape);
   if (!view) return nullptr;
   const TensorView stored = as_usable(*view);
-  if (options_.show_progress) progress_.advance(view->bytes());
+  was_read(*view);
   const std::byte* data = stored.dtype == DType::kF32 ? stored.data : convert(stored, DType::kF32).data;
   return reinterpret_cast<const float*>(data);
 }

@@ -87,12 +87,15 @@ class WeightLoader {
   WeightMatrix convert(const TensorView& view, DType target);
   DType fitting(DType wanted, int64_t cols);
   void touch(const TensorView& view);
+  void was_read(const TensorView& view);  // tells those who watch
   void problem(std::string line);
 
   const WeightSource& source_;
   const LoadOptions& options_;
   ThreadPool& pool_;
   ModelWeights& into_;
+  const int64_t total_bytes_;
+  int64_t read_bytes_ = 0;
   Progress progress_;
   std::set<std::string, std::less<>> used_;
   std::set<std::string> noted_;

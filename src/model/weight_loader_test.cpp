@@ -55,6 +55,18 @@ TEST_F(WeightLoaderTest, UsesWhatTheFileHoldsInPlace) {
   EXPECT_EQ(error_of(load), "");
 }
 
+TEST_F(WeightLoaderTest, TellsHowManyOfTheBytesAreRead) {
+  store_.add("a", DType::kF16, {3, 4});
+  store_.add("b", DType::kF32, {8});
+  std::vector<std::pair<int64_t, int64_t>> told;
+  options_ = {.show_progress = false,
+      .on_progress = [&](int64_t done, int64_t total) { told.emplace_back(done, total); }};
+  WeightLoader load(source_, options_, pool_, weights_);
+  load.matrix("a", 3, 4);
+  load.vector("b", {8});
+  EXPECT_EQ(told, (std::vector<std::pair<int64_t, int64_t>>{{24, 56}, {56, 56}}));
+}
+
 TEST_F(WeightLoaderTest, CopiesAnUnalignedTensor) {
   store_.add("w", DType::kF32, {2, 5});
   for (int i = 0; i < 10; ++i) store_.at<float>("w")[i] = static_cast<float>(i);

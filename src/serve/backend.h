@@ -37,6 +37,10 @@ enum class ServerState { kLoading, kReady, kDraining };
 
 class ModelPool;      // serve/model_pool.h
 class ResponseStore;  // serve/response_store.h
+// Bytes of the weights, while the model is read. 0 of 0: not begun, or nothing to read.
+struct ReadProgress {
+  std::atomic<int64_t> read_bytes = 0, total_bytes = 0;
+};
 
 // What requests on any network thread use together.
 struct ServerShared {
@@ -46,6 +50,7 @@ struct ServerShared {
   EventLog& log;
   ServerCounters counters;
   std::atomic<ServerState> state = ServerState::kLoading;
+  ReadProgress loading;
   std::atomic<const Backend*> backend = nullptr;  // set once, before kReady; nullptr with a pool
   std::atomic<ModelPool*> pool = nullptr;         // likewise, of a server that loads models on demand
   std::function<std::string()>

@@ -170,7 +170,7 @@ std::string metrics_text(const ServerNumbers& n, const ServerCounters& counters)
 
 Json stats_json(const ServerNumbers& n, const ServerCounters& c) {
   const EngineStats& s = n.engine;
-  return {{"schema_version", 1}, {"model", n.model}, {"version", n.version}, {"ready", n.ready},
+  Json json = {{"schema_version", 1}, {"model", n.model}, {"version", n.version}, {"ready", n.ready},
       {"uptime_s", n.uptime_s}, {"rss_bytes", n.rss_bytes}, {"max_context", n.config.max_context},
       {"max_sequences", n.config.max_sequences}, {"max_queue", n.config.max_queue},
       {"page_tokens", n.config.page_tokens}, {"running", s.running}, {"waiting", s.waiting},
@@ -196,6 +196,29 @@ Json stats_json(const ServerNumbers& n, const ServerCounters& c) {
               {"decode_s", histogram_json(s.decode_s)}, {"step_tokens", histogram_json(s.step_tokens)},
               {"prompt_lengths", histogram_json(s.prompt_lengths)},
               {"output_lengths", histogram_json(s.output_lengths)}}}};
+  if (n.loading) json["loading"] = loading_json(n.loading->first, n.loading->second);
+  if (!n.cluster.empty()) json["cluster"] = parse_json(n.cluster, "the cluster's state");
+  return json;
+}
+
+Json loading_json(int64_t read_bytes, int64_t total_bytes) {
+  const double share =
+      total_bytes > 0 ? static_cast<double>(read_bytes) / static_cast<double>(total_bytes) : 0;
+  return {{"read_bytes", read_bytes}, {"total_bytes", total_bytes}, {"share", share}};
+}
+
+Json decision_json(const Decision& d) {
+  Json json = {{"time_s", d.time_s}, {"step", d.step}, {"kind", name_of(d.kind)}, {"text", what_of(d)},
+      {"tokens", d.tokens}, {"free_pages", d.free_pages}};
+  if (d.kind != DecisionKind::kForked) json["choice"] = d.choice;
+  if (d.kind == DecisionKind::kAdmitted) json["cached_tokens"] = d.cached;
+  if (d.kind == DecisionKind::kPrefilled) {
+    json["chunk_tokens"] = d.chunk;
+    json["step_tokens"] = d.step_tokens;
+    json["step_sequences"] = d.step_sequences;
+    json["step_ms"] = d.step_s * 1e3;
+  }
+  return json;
 }
 
 }  // namespace cheetah

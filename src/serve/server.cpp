@@ -153,6 +153,12 @@ std::string Server::url() const {
   return format("{}://{}:{}", listen.tls_cert.empty() ? "http" : "https", host, port());
 }
 
+void Server::tell_loading(int64_t read_bytes, int64_t total_bytes) {
+  ReadProgress& loading = state_->shared.loading;
+  loading.total_bytes = total_bytes;
+  loading.read_bytes = read_bytes;
+}
+
 void Server::serve(GenerationBackend& engine, ApiServices services, std::function<std::string()> more_metrics,
     std::vector<ApiServices> more_models, AdminHandler admin) {
   state_->shared.more_metrics = std::move(more_metrics);

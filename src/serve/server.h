@@ -23,6 +23,8 @@ class Server {
 
   uint16_t port() const;
   std::string url() const;  // "unix:PATH" without TCP
+  // How far the model is read, for those who wait. Any thread.
+  void tell_loading(int64_t read_bytes, int64_t total_bytes);
   // The engine and what `services` refers to must live until stop() returns.
   // `more_metrics`: further families for /metrics; called on network threads.
   // `more_models`: what clients may ask for beside the first; the engine learns the name from

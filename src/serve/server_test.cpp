@@ -293,6 +293,38 @@ TEST(Server, IsAliveButNotReadyWhileAModelLoads) {
   EXPECT_EQ(code_of(client.ask(post("/v1/completions", completion(1)))), "model_loading");
 }
 
+Json asked(TestClient& client, const std::string& request) { return Json::parse(client.ask(request).body); }
+
+TEST(Server, SaysHowFarTheModelIsRead) {
+  Server server(quiet());
+  TestClient client(server.port());
+  EXPECT_EQ(asked(client, get("/v1/stats"))["loading"]["share"], 0);
+  server.tell_loading(430, 1000);
+  for (const char* path : {"/health", "/v1/stats"}) {
+    const Json loading = asked(client, get(path))["loading"];
+    EXPECT_EQ(loading["read_bytes"], 430) << path;
+    EXPECT_EQ(loading["total_bytes"], 1000) << path;
+    EXPECT_DOUBLE_EQ(loading["share"].get<double>(), 0.43) << path;
+  }
+}
+
+TEST(Server, TellsTheDecisionsAboutOneRequest) {
+  Fixture f;
+  TestClient client(f.server.port());
+  EXPECT_FALSE(asked(client, get("/v1/stats")).contains("loading"));
+  EXPECT_FALSE(asked(client, get("/v1/stats")).contains("cluster"));
+  Json body = completion(3);
+  body["timings"] = true;
+  const Json answer = asked(client, post("/v1/completions", body));
+  const std::string path = format("/v1/decisions?request={}", answer["timings"]["request_id"].get<int64_t>());
+  const Json told = asked(client, get(path));
+  std::vector<std::string> kinds;
+  for (const Json& decision : told["decisions"]) kinds.push_back(decision["kind"]);
+  EXPECT_EQ(kinds, (std::vector<std::string>{"arrived", "admitted", "prefilled", "finished"}));
+  EXPECT_TRUE(asked(client, get("/v1/decisions?request=987654"))["decisions"].empty());
+  EXPECT_EQ(client.ask(get("/v1/decisions?request=x")).status, 400);
+}
+
 TEST(Server, DrainsWhatRunsAndRefusesWhatComes) {
   Fixture f;
   TestClient running(f.server.port());

@@ -2,6 +2,7 @@
 #include "serve/service.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
@@ -81,7 +82,7 @@ std::optional<HttpResponse> Service::check_head(HttpRequest& request) {
   if (const auto wait = tenant->over_rate(std::chrono::steady_clock::now())) {
     shared_.counters.reject(Rejection::kRate);
     return refused({.status = 429,
-        .message = "this key has sent more requests a minute than it may",
+        .message = "this key has sent more requests per minute than it may",
         .code = "rate_limit_exceeded",
         .retry_after_s = wait});
   }
@@ -244,13 +245,8 @@ HttpResponse Service::small_answer(const RouteMatch& match, const HttpRequest& r
       return other_servers_answer(match.route->kind, request);
     case RouteKind::kStats:
       return json_response(stats_json(numbers(shared_.first_backend().get()), shared_.counters));
-    case RouteKind::kDecisions: {
-      constexpr int64_t kShown = 200;
-      HttpResponse response;
-      response.content_type = "text/plain; charset=utf-8";
-      for (const auto& backend : shared_.backends()) response.body += backend->engine.explain_last(kShown);
-      return response;
-    }
+    case RouteKind::kDecisions:
+      return decisions(request);
     case RouteKind::kMetrics: {
       HttpResponse response;
       response.content_type = "text/plain; version=0.0.4; charset=utf-8";
@@ -260,6 +256,39 @@ HttpResponse Service::small_answer(const RouteMatch& match, const HttpRequest& r
     default:
       return page(request);
   }
+}
+
+// The last lines of the scheduler's log; with ?request=ID, which timings name, what it decided about one request.
+HttpResponse Service::decisions(const HttpRequest& request) const {
+  constexpr int64_t kShown = 200;
+  constexpr std::string_view kField = "request=";
+  HttpResponse response;
+  const std::string_view query = request.query();
+  if (!query.starts_with(kField)) {
+    response.content_type = "text/plain; charset=utf-8";
+    for (const auto& backend : shared_.backends()) response.body += backend->engine.explain_last(kShown);
+    return response;
+  }
+  const std::string_view text = query.substr(kField.size());
+  uint64_t id = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) {
+    response.status = 400;
+    response.body =
+        error_body({.status = 400,
+                       .message = format("request: '{}' is not a number; timings.request_id of an "
+                                         "answer is one",
+                           printable(text)),
+                       .param = "request",
+                       .code = "invalid_value"},
+            ApiStyle::kOpenAi);
+    return response;
+  }
+  Json list = Json::array();
+  for (const auto& backend : shared_.backends())
+    for (const Decision& decision : backend->engine.decisions_of(RequestId{id}))
+      list.push_back(decision_json(decision));
+  return json_response({{"request_id", id}, {"decisions", std::move(list)}});
 }
 
 std::string Service::status() const {
@@ -285,7 +314,10 @@ std::string Service::metrics() const {
 HttpResponse Service::health(std::string_view status) const {
   HttpResponse response;
   response.status = status == "ok" ? 200 : 503;
-  response.body = format("{{\"status\":{}}}", json_string(status));
+  Json body = {{"status", status}};
+  if (status == "loading")
+    body["loading"] = loading_json(shared_.loading.read_bytes, shared_.loading.total_bytes);
+  response.body = dump_json(body);
   return response;
 }
 
@@ -316,6 +348,9 @@ ServerNumbers Service::numbers(const Backend* backend) const {
   numbers.model = backend ? backend->services.model_name : "";
   numbers.version = shared_.config.version;
   numbers.ready = status() == "ok";
+  if (shared_.state == ServerState::kLoading)
+    numbers.loading = {shared_.loading.read_bytes, shared_.loading.total_bytes};
+  if (backend) numbers.cluster = backend->engine.cluster_state();
   numbers.uptime_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   numbers.start_unix_s = start_unix_s_;
   numbers.rss_bytes = resident_bytes();

@@ -58,6 +58,7 @@ class Service final : public HttpHandler {
   HttpResponse small_answer(const RouteMatch& match, const HttpRequest& request);
   std::string status() const;  // "ok", or why no request is answered
   HttpResponse health(std::string_view status) const;
+  HttpResponse decisions(const HttpRequest& request) const;
   HttpResponse models(const RouteMatch& match) const;
   HttpResponse other_servers_answer(RouteKind kind, const HttpRequest& request) const;
   void kept_response(const HttpRequest& request, const std::string& path, std::shared_ptr<Exchange> exchange);

@@ -21,6 +21,7 @@ class Document:
 
     def find(self, method, path):
         """The operation of a request, and the path it stands under."""
+        path = path.split("?")[0]
         for template, operations in self.document["paths"].items():
             pattern = re.sub(r"\\\{[^/]*\\\}", "[^/]+", re.escape(template))
             if method.lower() in operations and re.fullmatch(pattern, path):

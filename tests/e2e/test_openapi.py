@@ -51,7 +51,7 @@ GOOD = [
     ("POST", "/api/pull", M),
     *[("GET", path, None) for path in (
         "/v1/models", "/v1/models/cub", "/v1/files", "/v1/batches", "/props", "/slots", "/api/tags", "/api/ps",
-        "/api/version", "/v1/stats", "/v1/decisions", "/metrics", "/version", "/health", "/health/live", "/health/ready",
+        "/api/version", "/v1/stats", "/v1/decisions", "/v1/decisions?request=1", "/metrics", "/version", "/health", "/health/live", "/health/ready",
         "/ready", "/health/engine")],
 ]
 REFUSED = [
@@ -74,6 +74,7 @@ REFUSED = [
     ("GET", "/v1/responses/none", None),
     ("DELETE", "/v1/responses/none", None),
     ("GET", "/v1/responses/none/input_items", None),
+    ("GET", "/v1/decisions?request=x", None),
 ]
 
 

@@ -36,6 +36,7 @@ bool ClientAdapter::emit(Emit&& emit, Time now) {
   Client& client = found->second;
   observe(client, emit.event, now);
   emit.event.request = client.id;
+  emit.event.made = now;
   const bool done = emit.event.done, had_failed = client.sink_failed;
   try {
     if (!client.sink_failed) client.sink(std::move(emit.event));

@@ -34,6 +34,7 @@ class ClusterBackend final : public GenerationBackend {
     std::function<void(RouterInput)> feed;                      // the router; on the node's thread
     std::function<bool()> has_workers;                          // ready to decode; any thread
     std::function<std::string(int64_t num)> explain;            // any thread
+    std::function<std::string()> state;                         // as JSON; any thread
     std::function<GrammarSource(const GenerationRequest&)> grammar_of;  // any thread
   };
   explicit ClusterBackend(Setting setting) : setting_(std::move(setting)) {}
@@ -48,6 +49,7 @@ class ClusterBackend final : public GenerationBackend {
   std::string out_of_service() const override { return setting_.has_workers() ? "" : "no workers"; }
   EngineStats stats() const override { return setting_.clients.stats(); }
   std::string explain_last(int64_t num_decisions) const override { return setting_.explain(num_decisions); }
+  std::string cluster_state() const override { return setting_.state(); }
   const EngineConfig& config() const override { return setting_.models.front().limits; }
   const Model& model() const override { return *setting_.models.front().model; }
 

@@ -73,6 +73,8 @@ struct NodeStatus {
   int64_t num_decoders() const;  // workers that take requests now
 };
 
+std::string status_json(const NodeStatus& status);  // for a router's page
+
 class Node {
  public:
   Node(const NodeConfig& config, NodeParts parts);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "base/format.h"
+#include "base/json.h"
+#include "cluster/node/launch.h"
 #include "cluster/node/node.h"
 #include "observe/prometheus_text.h"
 
@@ -54,7 +56,32 @@ void add_pages(PrometheusText& out, const KvAdapter::Numbers& pages) {
       "Reservations that nothing came into in time");
 }
 
+Json worker_json(const KnownWorker& known) {
+  const WorkerDescriptor& d = known.descriptor;
+  const WorkerLoad& l = known.load;
+  return {{"name", d.name}, {"role", name_of(d.role)}, {"state", name_of(d.state)}, {"model", d.model_name},
+      {"address", format("{}:{}", d.host, d.port)}, {"reachable", known.linked && !known.silent},
+      {"leaving", known.left}, {"max_sequences", d.max_sequences}, {"running", l.running},
+      {"waiting", l.waiting}, {"prefill_tokens", l.prefill_tokens}, {"decode_tokens", l.decode_tokens},
+      {"pages_total", l.pages_total}, {"pages_free", l.pages_free}, {"decode_step_us", l.decode_step_us},
+      {"prefill_us_per_token", l.prefill_us_per_token}, {"transfer_bytes_per_s", l.transfer_bytes_per_s}};
+}
+
 }  // namespace
+
+std::string status_json(const NodeStatus& status) {
+  Json workers = Json::array(), counters = Json::object();
+  for (const auto& [id, known] : status.workers)
+    if (known.described) workers.push_back(worker_json(known));
+  for (size_t i = 0; i < status.counters.size(); ++i)
+    counters[std::string(counter_name(static_cast<Counter>(i)))] = status.counters[i];
+  const auto service = [](const ServiceState& state) {
+    return Json{{"up", state.up}, {"absent", state.absent}, {"why", state.why}};
+  };
+  return dump_json({{"name", status.self.name}, {"workers", std::move(workers)},
+      {"counters", std::move(counters)}, {"links", status.links}, {"requests", status.requests},
+      {"registry", service(status.registry)}, {"queue", service(status.queue)}});
+}
 
 std::string Node::metrics() const {
   const NodeStatus now = status();

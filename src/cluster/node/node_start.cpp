@@ -100,6 +100,7 @@ void Node::State::make_cores() {
             },
         .has_workers = [this] { return status.copy().num_decoders() > 0; },
         .explain = [this](int64_t num) { return decisions.last(num); },
+        .state = [this] { return status_json(status.copy()); },
         .grammar_of =
             [](const GenerationRequest& request) {
               if (!request.grammar) return GrammarSource{};

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Whole nodes in one process: what the cluster answers is what one engine answers.
+#include <set>
+
+#include "base/json.h"
 #include "cluster/node/node_fixture.h"
 
 namespace cheetah::cluster {
@@ -14,6 +17,23 @@ TEST(OneProcessCluster, GreedyTokensAreThoseOfOneEngine) {
     EXPECT_EQ(ask(cluster.router->backend(), request), ask(engine, request)) << prompt << " again";
   }
   EXPECT_TRUE(cluster.counts_at_least(Counter::kSlabsImported, 5)) << cluster.told();
+}
+
+TEST(OneProcessCluster, ItsRouterTellsWorkersServicesAndCounts) {
+  OneProcess cluster(1, 1, always_remote());
+  ask(cluster.router->backend(), request_of(3, 40));
+  const auto state = [&] { return parse_json(cluster.router->backend().cluster_state(), "state"); };
+  EXPECT_TRUE(OneProcess::becomes([&] { return state()["counters"]["requests"] == 1; })) << cluster.told();
+  std::set<std::string> roles;
+  for (const Json& worker : state()["workers"]) {
+    roles.insert(worker["role"].get<std::string>());
+    EXPECT_EQ(worker["state"], "ready");
+    EXPECT_EQ(worker["reachable"], true);
+    EXPECT_GT(worker["pages_total"].get<int64_t>(), 0);
+  }
+  EXPECT_EQ(roles, (std::set<std::string>{"prefill", "decode"}));
+  EXPECT_EQ(state()["registry"]["up"], true);
+  EXPECT_EQ(cluster.workers[0]->backend().cluster_state(), "");
 }
 
 TEST(OneProcessCluster, ChoicesSamplesAndGrammarsAreThoseOfOneEngine) {

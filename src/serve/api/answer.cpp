@@ -91,19 +91,29 @@ std::string UsageCount::json() const {
       prompt_, completion_, prompt_ + completion_, cached_tokens(), reasoning_, accepted_, rejected_);
 }
 
-std::string timings_json(const GenerationEvent& last) {
+void TokenTimes::add(const GenerationEvent& event) {
+  if (event.choice == 0) made_.insert(made_.end(), event.tokens.size(), event.made);
+}
+
+std::string timings_json(const GenerationEvent& last, const TokenTimes* tokens) {
   const RequestTimes& times = last.times;
   const double prompt_ms = ms_between(times.scheduled, times.first_token);
   const double predicted_ms = ms_between(times.first_token, times.finished);
   const int64_t prompt_n = last.prompt_tokens - last.cached_tokens;
   const SharedClusterTimes cluster = cluster_times_of(last);
-  const std::string more = cluster ? cluster_json(*cluster) : "";
+  std::string more = cluster ? cluster_json(*cluster) : "";
+  if (tokens != nullptr) {
+    more += ",\"token_ms\":[";
+    for (const EngineTime made : tokens->made())
+      more += format("{}{:.3f}", more.ends_with('[') ? "" : ",", ms_between(times.arrived, made));
+    more += ']';
+  }
   return format(
-      R"({{"queue_ms":{:.3f},"cache_n":{},"prompt_n":{},"prompt_ms":{:.3f},"prompt_per_second":{:.3f},)"
+      R"({{"request_id":{},"queue_ms":{:.3f},"cache_n":{},"prompt_n":{},"prompt_ms":{:.3f},"prompt_per_second":{:.3f},)"
       R"("predicted_n":{},"predicted_ms":{:.3f},"predicted_per_second":{:.3f},"ttft_ms":{:.3f},)"
       R"("total_ms":{:.3f}{}}})",
-      ms_between(times.arrived, times.scheduled), last.cached_tokens, prompt_n, prompt_ms,
-      rate_per_s(prompt_n, prompt_ms), last.completion_tokens, predicted_ms,
+      static_cast<uint64_t>(last.request), ms_between(times.arrived, times.scheduled), last.cached_tokens,
+      prompt_n, prompt_ms, rate_per_s(prompt_n, prompt_ms), last.completion_tokens, predicted_ms,
       rate_per_s(last.completion_tokens, predicted_ms), ms_between(times.arrived, times.first_token),
       ms_between(times.arrived, times.finished), more);
 }

@@ -46,8 +46,18 @@ class UsageCount {
   std::vector<int64_t> cached_;  // by request
 };
 
-// The waterfall of a request, with the names llama.cpp's clients know.
-std::string timings_json(const GenerationEvent& last);
+// When each token of a request's first choice was made, for those who look at tokens.
+class TokenTimes {
+ public:
+  void add(const GenerationEvent& event);
+  const std::vector<EngineTime>& made() const { return made_; }
+
+ private:
+  std::vector<EngineTime> made_;
+};
+
+// The waterfall of a request, with the names llama.cpp's clients know. `tokens`: then token_ms too.
+std::string timings_json(const GenerationEvent& last, const TokenTimes* tokens = nullptr);
 // One entry of logprobs.content: the token, its bytes, its alternatives.
 void append_logprob(std::string& out, const GeneratedToken& token, int top, const ModelTables& tables);
 // vLLM's prompt_logprobs of a whole answer: a null for the first token, and for each other an object by token id.

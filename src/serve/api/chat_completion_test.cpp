@@ -113,6 +113,21 @@ TEST(ChatCompletionTest, TellsTokensAndTimesWhenAsked) {
     EXPECT_TRUE(json["timings"][name].is_number()) << name;
 }
 
+TEST(ChatCompletionTest, TimingsNameTheRequestAndWithLogprobsTheTimeOfEachToken) {
+  const std::string fields = R"("max_tokens":5,"timings":true)";
+  const Json plain = run(parse_chat_completion, chat(fields)).json()["timings"];
+  EXPECT_GT(plain["request_id"].get<int64_t>(), 0);
+  EXPECT_FALSE(plain.contains("token_ms"));
+  const Json timings = run(parse_chat_completion, chat(fields + R"(,"logprobs":true)")).json()["timings"];
+  ASSERT_EQ(timings["token_ms"].size(), timings["predicted_n"].get<size_t>());
+  double before = 0;
+  for (const Json& at : timings["token_ms"]) {
+    EXPECT_GE(at.get<double>(), before);
+    before = at;
+  }
+  EXPECT_NEAR(timings["token_ms"][0].get<double>(), timings["ttft_ms"].get<double>(), 0.01);
+}
+
 TEST(ChatCompletionTest, LogprobsCarryTheBytesOfEachToken) {
   const Json json =
       run(parse_chat_completion, chat(R"("max_tokens":20,"logprobs":true,"top_logprobs":1,"seed":3)")).json();

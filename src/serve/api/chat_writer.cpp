@@ -34,6 +34,7 @@ class ChatWriter : public ResponseWriter {
     const bool was_reasoning = choice.parser.in_reasoning();
     const std::vector<OutputDelta> deltas = choice.take(event, call_prefix_);
     usage_.add(index, event, was_reasoning);
+    if (style_.timings && style_.logprobs) token_times_.add(event);
     if (event.done) last_ = event;
     if (style_.prompt_logprobs && !event.prompt_logprobs.empty() && prompt_logprobs_.empty())
       prompt_logprobs_ = prompt_logprobs_json(event.prompt_logprobs, *style_.tables);
@@ -59,7 +60,8 @@ class ChatWriter : public ResponseWriter {
 
  private:
   std::string timings() const {
-    return style_.timings ? ",\"timings\":" + timings_json(last_) : std::string();
+    return style_.timings ? ",\"timings\":" + timings_json(last_, style_.logprobs ? &token_times_ : nullptr)
+                          : std::string();
   }
 
   // ---- streaming: a prebuilt head, the delta, a short tail ----
@@ -201,6 +203,7 @@ class ChatWriter : public ResponseWriter {
   std::string prompt_logprobs_;
   std::string head_, chunk_head_;
   GenerationEvent last_;
+  TokenTimes token_times_;
   std::optional<ApiError> error_;
   bool failed_ = false;
 };

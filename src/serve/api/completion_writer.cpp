@@ -52,6 +52,7 @@ class CompletionWriter : public ResponseWriter {
       choice.finish = event.finish;
       choice.stop_string = event.stop_string;
     }
+    if (style_.timings && style_.logprobs) token_times_.add(event);
     if (event.done) last_ = event;
     if (style_.stream.stream) return frame(index, number, event);
     append_tokens(choice, event);
@@ -89,7 +90,8 @@ class CompletionWriter : public ResponseWriter {
   }
 
   std::string timings() const {
-    return style_.timings ? ",\"timings\":" + timings_json(last_) : std::string();
+    return style_.timings ? ",\"timings\":" + timings_json(last_, style_.logprobs ? &token_times_ : nullptr)
+                          : std::string();
   }
 
   std::string frame(size_t index, size_t number, const GenerationEvent& event) {
@@ -205,6 +207,7 @@ class CompletionWriter : public ResponseWriter {
   std::vector<std::vector<int32_t>> prompt_ids_;
   std::string head_, chunk_head_;
   GenerationEvent last_;
+  TokenTimes token_times_;
   std::optional<ApiError> error_;
   bool failed_ = false;
 };
