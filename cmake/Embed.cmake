@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# cmake "-DFILES=a;b" -DOUTPUT=web_files.cpp -P Embed.cmake: writes files as byte arrays behind the table that
-# src/serve/web_files.h declares. The build runs it whenever one of them changes.
+# cmake "-DFILES=a;b" -DHEADER=serve/web_files.h -DFUNCTION=embedded_web_files -DOUTPUT=web_files.cpp -P Embed.cmake:
+# writes files as byte arrays behind the function that the header declares. The build runs it whenever one changes.
 set(arrays "")
 set(rows "")
 set(index 0)
@@ -14,10 +14,10 @@ foreach(file ${FILES})
   string(APPEND rows "    {\"${name}\", {reinterpret_cast<const char*>(kFile${index}), sizeof kFile${index} - 1}, \"\\\"${hash}\\\"\"},\n")
   math(EXPR index "${index} + 1")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"serve/web_files.h\"\n
+file(WRITE ${OUTPUT} "#include \"${HEADER}\"\n
 namespace cheetah {\nnamespace {\n
 ${arrays}
 const EmbeddedFile kFiles[] = {\n${rows}};\n
 }  // namespace\n
-std::span<const EmbeddedFile> embedded_web_files() { return kFiles; }\n
+std::span<const EmbeddedFile> ${FUNCTION}() { return kFiles; }\n
 }  // namespace cheetah\n")

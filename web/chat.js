@@ -1,36 +1,8 @@
 // SPDX-License-Identifier: MIT
 // One conversation: sends it, streams the answer into the log, shows the server's own timings.
+import { Answer, facts_of, open_call, read_event, to_wire } from "./answer.js";
 import { Follower, MessageView, button, copy_text } from "./message.js";
 import { events_of } from "./sse.js";
-import { format_seconds } from "./stats.js";
-
-// What one event adds: text, thought, usage, timings, or the error that ended the stream.
-export function read_event(data) {
-  const event = JSON.parse(data);
-  if (event.error) throw new Error(event.error.message ?? "the server reported an error");
-  const choice = event.choices?.[0];
-  return {
-    text: choice?.delta?.content ?? choice?.text ?? "",
-    thought: choice?.delta?.reasoning_content ?? choice?.delta?.reasoning ?? "",
-    reason: choice?.finish_reason ?? null,
-    usage: event.usage ?? null,
-    timings: event.timings ?? null,
-  };
-}
-
-// Times and counts of one answer. The server measures them: a browser sees tokens in bursts.
-export function facts_of(usage, timings, pieces) {
-  const tokens = usage?.completion_tokens ?? timings?.predicted_n ?? pieces;
-  if (!tokens) return "";
-  const parts = [`${tokens} ${tokens === 1 ? "token" : "tokens"}`];
-  if (timings) parts.push(`first token after ${format_seconds(timings.ttft_ms / 1e3)}`);
-  // The first token came out of the prompt's step: the others took the time of decoding.
-  if (timings?.predicted_n > 1 && timings.predicted_ms > 0)
-    parts.push(`${(1e3 * (timings.predicted_n - 1) / timings.predicted_ms).toFixed(1)} tokens/s`);
-  const cached = usage?.prompt_tokens_details?.cached_tokens ?? 0;
-  if (usage) parts.push(`prompt ${usage.prompt_tokens}${cached ? ` (${cached} cached)` : ""}`);
-  return parts.join(" · ");
-}
 
 async function failure_of(response) {
   const text = await response.text().catch(() => "");
@@ -46,7 +18,8 @@ export class Chat {
   #views = [];
   #controller = null;
 
-  // `settings()` gives { mode, system, headers, fields }. `hears`: busy(is_busy), changed(messages), edit(text).
+  // `settings()` gives { mode, system, headers, fields }. `hears`: busy(is_busy), changed(messages), edit(text),
+  // inspect(about), answered(about), waits(call or null).
   constructor(log, settings, hears) {
     this.log = log;
     this.settings = settings;
@@ -65,55 +38,79 @@ export class Chat {
   // Shows a conversation; [] begins a new one. An answer that is still coming stays with the old one.
   open(messages) {
     this.stop();
-    this.#messages = messages.map(({ role, content }) => ({ role, content }));
+    this.#messages = [...messages];
     this.#views.forEach((view) => view.root.remove());
     this.#views = [];
-    for (const { role, content } of this.#messages) this.#show(role, content);
+    for (const message of this.#messages) this.#show(message);
+    this.hears.waits(open_call(this.#messages));
     this.follower.hold();
   }
 
-  async send(prompt) {
+  // A message of the person or, while the model waits for one, the result of a call.
+  async send(text) {
+    const call = open_call(this.#messages);
+    const message = call ? { role: "tool", tool_call_id: call.id, content: text } : { role: "user", content: text };
+    this.#messages.push(message);
+    this.#show(message);
+    this.hears.changed(this.#messages);
+    this.hears.waits(open_call(this.#messages));
+    this.follower.hold();
+    if (open_call(this.#messages) === null) await this.#ask();
+  }
+
+  async #ask() {
     const conversation = this.#messages;  // open() starts another one; this answer stays with its own
-    conversation.push({ role: "user", content: prompt });
-    const asked = this.#show("user", prompt);
-    this.hears.changed(conversation);
-    const view = this.#show("assistant", "");
+    const asked = this.#views.at(-1);
+    const view = this.#show({ role: "assistant", content: "" });
     this.follower.hold();
     this.#begin(view);
-    const seen = { pieces: 0, usage: null, timings: null };
+    const answer = new Answer();
     try {
-      await this.#stream(conversation, view, seen, this.#controller.signal);
+      await this.#stream(conversation, view, answer, this.#controller.signal);
     } catch (error) {
       if (error.name === "AbortError") view.note("facts", "stopped");
       else view.note("problem", error instanceof TypeError ? "The connection to the server was lost." : error.message);
     } finally {
-      view.draw();
-      const facts = facts_of(seen.usage, seen.timings, seen.pieces);
-      if (facts) view.note("facts", facts);
-      this.#keep(conversation, asked, view);
+      this.#keep(conversation, asked, view, answer);
       this.#end(view);
     }
   }
 
   // A failed turn leaves no question without an answer behind for the template to stumble over.
-  #keep(conversation, asked, view) {
-    if (view.text) conversation.push({ role: "assistant", content: view.text });
-    else conversation.pop();
-    asked.counts = view.counts = view.text !== "";
-    if (conversation === this.#messages) this.hears.changed(conversation);
+  #keep(conversation, asked, view, answer) {
+    view.draw();
+    view.show_calls(answer.calls);
+    const facts = facts_of(answer.usage, answer.timings, answer.pieces);
+    if (facts) view.note("facts", facts);
+    if (answer.tokens.length > 0) view.show_tokens(answer.tokens, answer.timings?.token_ms);
+    view.about = { usage: answer.usage, timings: answer.timings };
+    if (answer.is_empty) conversation.pop();
+    else conversation.push(answer.message());
+    asked.counts = view.counts = !answer.is_empty;
+    if (answer.timings) this.hears.answered(view.about);
+    if (conversation !== this.#messages) return;
+    this.hears.changed(conversation);
+    this.hears.waits(open_call(conversation));
   }
 
-  #show(role, text) {
-    const view = new MessageView(this.log, this.follower, role, (made) => {
-      const copy = button("Copy", "Copy this message", () => copy_text(made.text, copy));
-      return [copy, role === "user" ? button("Edit", "Change this message and ask again", () => this.#edit(made))
-        : button("Retry", "Ask again", () => this.#retry(made))];
-    });
+  #show(message) {
+    const view = new MessageView(this.log, this.follower, message.role, (made) => this.#actions(made));
     view.counts = true;
+    view.about = message.about ?? null;
     this.#views.push(view);
-    view.add(text);
+    view.add(message.content ?? "");
     view.draw();
+    view.show_calls((message.tool_calls ?? []).map(({ id, function: called }) => ({ id, ...called })));
+    if (message.about) view.note("facts", facts_of(message.about.usage, message.about.timings, 0));
     return view;
+  }
+
+  #actions(view) {
+    const copy = button("Copy", "Copy this message", () => copy_text(view.text, copy));
+    if (view.role === "user") return [copy, button("Edit", "Change this message and ask again", () => this.#edit(view))];
+    if (view.role === "tool") return [copy];
+    return [copy, button("Retry", "Ask again", () => this.#retry(view)),
+      button("Inspect", "What the scheduler did for this answer", () => this.hears.inspect(view.about))];
   }
 
   // Forgets a message and all that follow it.
@@ -121,6 +118,7 @@ export class Chat {
     this.#views.splice(this.#views.indexOf(view)).forEach((gone) => gone.root.remove());
     this.#messages.length = this.#views.filter((one) => one.counts).length;
     this.hears.changed(this.#messages);
+    this.hears.waits(open_call(this.#messages));
   }
 
   #edit(view) {
@@ -131,9 +129,14 @@ export class Chat {
 
   async #retry(view) {
     const asked = this.#views[this.#views.indexOf(view) - 1];
-    if (this.busy || asked?.role !== "user") return;
-    this.#cut_from(asked);
-    await this.send(asked.text);
+    if (this.busy || !asked) return;
+    if (asked.counts) {
+      this.#cut_from(view);
+      await this.#ask();
+    } else {
+      this.#cut_from(asked);
+      await this.send(asked.text);
+    }
   }
 
   #begin(view) {
@@ -150,12 +153,12 @@ export class Chat {
     this.hears.busy(false);
   }
 
-  async #stream(conversation, view, seen, signal) {
+  async #stream(conversation, view, answer, signal) {
     const { mode, system, headers, fields } = this.settings();
     const chat = mode === "chat";
-    const messages = system ? [{ role: "system", content: system }, ...conversation] : conversation;
+    const before = system ? [{ role: "system", content: system }] : [];
     const body = {
-      ...fields, ...(chat ? { messages } : { prompt: conversation.at(-1).content }),
+      ...fields, ...(chat ? { messages: [...before, ...conversation.map(to_wire)] } : { prompt: conversation.at(-1).content }),
       stream: true, stream_options: { include_usage: true },
     };
     const response = await fetch(chat ? "v1/chat/completions" : "v1/completions", {
@@ -164,14 +167,10 @@ export class Chat {
     });
     if (!response.ok) throw new Error(await failure_of(response));
     for await (const data of events_of(response.body)) {
-      const { text, thought, reason, usage, timings } = read_event(data);
-      if (text || thought) {
-        ++seen.pieces;
-        view.add(text, thought);
-      }
-      seen.usage = usage ?? seen.usage;
-      seen.timings = timings ?? seen.timings;
-      if (reason === "length") view.note("facts", "stopped at the token limit");
+      const event = read_event(data);
+      answer.add(event);
+      if (event.text || event.thought) view.add(event.text, event.thought);
+      if (event.reason === "length") view.note("facts", "stopped at the token limit");
     }
   }
 }

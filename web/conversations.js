@@ -14,7 +14,8 @@ export class Conversations {
     try {
       const kept = JSON.parse(storage.getItem(kKey) ?? "[]");
       this.#all = kept.filter((one) => typeof one.id === "string" && Array.isArray(one.messages) &&
-        one.messages.every((message) => typeof message.role === "string" && typeof message.content === "string"));
+        one.messages.every((message) => typeof message.role === "string" && typeof message.content === "string" &&
+          (message.tool_calls === undefined || Array.isArray(message.tool_calls))));
     } catch { /* none kept, or none readable */ }
   }
 

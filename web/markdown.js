@@ -2,6 +2,8 @@
 // Markdown as models write it. parse() gives plain data; render() makes elements of it with textContent alone, so
 // model text never becomes markup, whatever is in it.
 
+import { highlight } from "./highlight.js";
+
 const kFence = /^ {0,3}(```+|~~~+)\s*([\w+#.-]*)[^`]*$/;
 const kItem = /^( {0,3})([-*+]|\d{1,9}[.)])( +|$)/;
 const kRule = /^ {0,3}([-*_])( *\1){2,} *$/;
@@ -139,7 +141,17 @@ function render_code({ language, text }) {
   Object.assign(copy, { type: "button", className: "copy quiet" });
   head.className = "code-head";
   head.append(copy);
-  const box = element("figure", head, element("pre", element("code", text)));
+  const code = element("code", ...highlight(text, language).map(({ kind, text: piece }) => {
+    if (!kind) return document.createTextNode(piece);
+    const part = element("span", piece);
+    part.className = `tk-${kind}`;
+    return part;
+  }));
+  const pre = element("pre", code);
+  pre.tabIndex = 0;  // scrolls sideways with the keyboard
+  pre.setAttribute("role", "region");
+  pre.setAttribute("aria-label", `${language || "code"}`);
+  const box = element("figure", head, pre);
   box.className = "code";
   return box;
 }
@@ -154,7 +166,7 @@ function render_table({ head, rows }) {
 
 export function render(block) {
   switch (block.type) {
-    case "heading": return element(`h${Math.min(6, block.level + 2)}`, ...inline(block.text));
+    case "heading": return element(`h${Math.min(6, block.level + 1)}`, ...inline(block.text));
     case "code": return render_code(block);
     case "rule": return element("hr");
     case "quote": return element("blockquote", ...block.blocks.map(render));

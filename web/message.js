@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One message of the log, and the log that follows its end unless the reader has scrolled up.
 import { parse, render } from "./markdown.js";
+import { token_view } from "./tokens.js";
 
 const kNear = 40;  // pixels from the end that still count as the end
 
@@ -34,6 +35,14 @@ export async function copy_text(text, from) {
   from.textContent = "Copied";
   setTimeout(() => { from.textContent = before; }, 1200);
 }
+
+const indented = (json) => {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2);
+  } catch {  // cut off, or no JSON
+    return json;
+  }
+};
 
 // Keeps the end in view while it grows. Only the reader's own scrolling lets it go; sending takes it up again.
 export class Follower {
@@ -72,7 +81,7 @@ export class MessageView {
     this.follower = follower;
     this.role = role;
     this.root = element("article", `message ${role}`);
-    this.root.append(element("p", "who", role === "user" ? "You" : "Model"));
+    this.root.append(element("p", "who", { user: "You", tool: "Result of the call" }[role] ?? "Model"));
     this.body = element("div", "text");
     this.actions = element("div", "actions");
     this.actions.append(...actions(this));
@@ -97,8 +106,8 @@ export class MessageView {
   draw() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
-    if (this.role === "user") this.body.textContent = this.#text;
-    else this.#draw_blocks(parse(this.#text));
+    if (this.role === "assistant") this.#draw_blocks(parse(this.#text));
+    else this.body.textContent = this.#text;
     if (this.#thought) this.#draw_thought();
     this.follower.follow();
   }
@@ -118,6 +127,29 @@ export class MessageView {
       this.body.before(this.thought);
     }
     this.thought.lastChild.textContent = this.#thought;
+  }
+
+  show_calls(calls) {
+    for (const { name, arguments: text } of calls) {
+      const box = element("div", "call");
+      box.append(element("div", "name", name), element("pre", "", indented(text)));
+      this.actions.before(box);
+    }
+    this.follower.follow();
+  }
+
+  show_tokens(tokens, token_ms) {
+    const view = token_view(tokens, token_ms);
+    view.hidden = true;
+    const toggle = button("Tokens", "Each token with its probability and time", () => {
+      view.hidden = !view.hidden;
+      toggle.setAttribute("aria-expanded", String(!view.hidden));
+      this.follower.follow();
+    });
+    toggle.setAttribute("aria-expanded", "false");
+    this.actions.append(toggle);
+    this.actions.before(view);
+    this.follower.follow();
   }
 
   note(name, text) {

@@ -17,6 +17,19 @@ export function histogram_quantile({ bounds, counts }, q) {
   return bounds[bounds.length - 1];
 }
 
+// The share of what was counted that is not above `limit`; null: nothing was counted.
+export function share_within({ bounds, counts }, limit) {
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  if (total === 0) return null;
+  let within = 0;
+  for (let i = 0; i < counts.length; ++i) {
+    const low = i === 0 ? 0 : bounds[i - 1], high = bounds[i] ?? Infinity;
+    if (high <= limit) within += counts[i];
+    else if (low < limit && Number.isFinite(high)) within += counts[i] * (limit - low) / (high - low);
+  }
+  return within / total;
+}
+
 // What was counted between two readings of one histogram; all of `now` when the server restarted meanwhile.
 export function histogram_between(before, now) {
   if (!before || before.counts.length !== now.counts.length) return now;
@@ -24,11 +37,13 @@ export function histogram_between(before, now) {
   return counts.some((count) => count < 0) ? now : { bounds: now.bounds, counts };
 }
 
-// Growth of a counter a second between two readings; 0 across a restart.
+// Growth of a counter per second between two readings; 0 across a restart.
 export function rate(before, now, name) {
   const seconds = (now.time - before.time) / 1000;
   return seconds > 0 ? Math.max(0, now.stats[name] - before.stats[name]) / seconds : 0;
 }
+
+const kMostPoints = 240;  // of a chart
 
 // The readings of the last minutes, oldest first.
 export class History {
@@ -50,19 +65,28 @@ export class History {
     return this.#readings.at(-1);
   }
 
-  // What `values(before, now)` gives for each reading but the first, with its age, for a chart.
-  points(values) {
+  // Pairs of readings of the last `span_s` seconds, at most about kMostPoints of them, with how long ago the later one was.
+  pairs(span_s) {
     const end = this.last()?.time ?? 0;
-    return this.#readings.slice(1).map((now, i) => ({ age_s: (end - now.time) / 1000, values: values(this.#readings[i], now) }));
+    const seen = this.#readings.filter((reading) => reading.time >= end - span_s * 1000);
+    const step = Math.max(1, Math.ceil(seen.length / kMostPoints));
+    const kept = seen.filter((reading, i) => (seen.length - 1 - i) % step === 0);
+    return kept.slice(1).map((now, i) => ({ x: (now.time - end) / 1000, before: kept[i], now }));
   }
 
-  // Quantiles of what a histogram counted in the `window_ms` before each reading; null where it counted nothing.
-  quantiles(name, quantiles, window_ms) {
-    const end = this.last()?.time ?? 0;
-    return this.#readings.slice(1).map((now, i) => {
-      const before = this.#readings.slice(0, i + 1).find((reading) => reading.time >= now.time - window_ms) ?? this.#readings[i];
-      const between = histogram_between(before.stats.histograms[name], now.stats.histograms[name]);
-      return { age_s: (end - now.time) / 1000, values: quantiles.map((q) => histogram_quantile(between, q)) };
+  // [x, what `value(before, now)` gives] for a chart.
+  points(span_s, value) {
+    return this.pairs(span_s).map(({ x, before, now }) => [x, value(before, now)]);
+  }
+
+  // A quantile of what a histogram counted in the `window_s` before each reading; null where it counted nothing.
+  quantiles(name, q, span_s, window_s) {
+    let first = 0;
+    return this.pairs(span_s).map(({ x, before, now }) => {
+      const begin = Math.min(now.time - window_s * 1000, before.time);
+      while (this.#readings[first + 1]?.time <= begin) ++first;
+      const from = this.#readings[first];
+      return [x, histogram_quantile(histogram_between(from.stats.histograms[name], now.stats.histograms[name]), q)];
     });
   }
 
@@ -81,18 +105,4 @@ export class History {
     const empty = between.counts.every((count) => count === 0);
     return { histogram: empty ? histogram : between, whole: empty || between === histogram };
   }
-}
-
-export function format_seconds(seconds) {
-  if (seconds === null || seconds === undefined) return "–";
-  if (seconds === 0) return "0";
-  if (seconds < 0.0095) return `${(seconds * 1e3).toFixed(1)} ms`;
-  return seconds < 0.9995 ? `${Math.round(seconds * 1e3)} ms` : `${seconds.toFixed(2)} s`;
-}
-
-export function format_count(count) {
-  if (count >= 1e9) return `${(count / 1e9).toFixed(2)} G`;
-  if (count >= 1e6) return `${(count / 1e6).toFixed(2)} M`;
-  if (count >= 1e4) return `${(count / 1e3).toFixed(1)} k`;
-  return count >= 100 || Number.isInteger(count) ? String(Math.round(count)) : count.toFixed(1);
 }

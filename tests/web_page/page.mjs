@@ -7,6 +7,8 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
+import { find_barriers, find_overflow } from "./inspect.mjs";
+import { check_look } from "./looks.mjs";
 import { kHostile, start_cheetah, start_front } from "./stage.mjs";
 
 const [cheetah, chromium_path, folder] = process.argv.slice(2).map((path) => resolve(path));
@@ -33,6 +35,7 @@ async function open(options = {}, url = front.url) {
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, ...options });
   page.setDefaultTimeout(kPatience.timeout);
   page.problems = [];
+  page.on("dialog", (dialog) => dialog.accept());
   page.on("pageerror", (error) => page.problems.push(String(error)));
   page.on("console", (message) => {
     if (message.type() === "error" && !/Failed to load resource/.test(message.text())) page.problems.push(message.text());
@@ -73,7 +76,7 @@ test("streams an answer, tells its speed and remembers the conversation", kTest,
   const page = await open();
   await until_text(page, "#model", /cub-7m/);
   await ask(page, "Once upon a time there was a cheetah.");
-  await until_text(page, ".message.assistant", /\d+ tokens · first token after [\d.]+ m?s/);
+  await until_text(page, ".message.assistant", /\d+ tokens? · first token after [\d.]+ [mµ]?s/);
   await idle(page);
   const answer = await text_of(page, ".message.assistant .text");
   assert.ok(answer.length > 0);
@@ -86,7 +89,7 @@ test("streams an answer, tells its speed and remembers the conversation", kTest,
   assert.equal(letters(sent.messages[1].content), letters(answer));
   assert.equal(sent.model, "cub-7m");
   assert.equal(sent.max_tokens, 512);
-  await page.click("#clear");
+  await page.click("#conversations [data-open] .forget");
   assert.equal(await page.locator(".message").count(), 0);
   assert.ok(await page.isVisible("#empty"));
   await close(page);
@@ -99,7 +102,7 @@ test("sends the settings, and in plain completion mode no template", kTest, asyn
   for (const [id, value] of [["temperature", "0"], ["top-p", "0.9"], ["max-tokens", "5"], ["seed", "7"], ["system", "Be brief."]])
     await page.fill(`#${id}`, value);
   await ask(page, "Hello");
-  await until_text(page, ".message.assistant", /tokens ·/);
+  await until_text(page, ".message.assistant", /tokens? ·/);
   await idle(page);
   const { messages, ...fields } = front.seen.bodies.at(-1);
   assert.deepEqual(messages, [{ role: "system", content: "Be brief." }, { role: "user", content: "Hello" }]);
@@ -108,7 +111,7 @@ test("sends the settings, and in plain completion mode no template", kTest, asyn
   await page.click("#settings summary");
   await page.selectOption("#mode", "completion");
   await ask(page, "Once upon a");
-  await until_text(page, ".message:nth-last-child(1)", /tokens ·/);
+  await until_text(page, ".message:nth-last-child(1)", /tokens? ·/);
   await idle(page);
   assert.equal(front.seen.bodies.at(-1).prompt, "Once upon a");
   await page.reload();
@@ -133,7 +136,7 @@ test("stops an answer and goes on", kTest, async () => {
   await until_text(page, ".message:nth-last-child(1)", /stopped/);
   await idle(page);
   await ask(page, "Hello");
-  await until_text(page, ".message:nth-last-child(1)", /tokens ·/);
+  await until_text(page, ".message:nth-last-child(1)", /tokens? ·/);
   await close(page);
 });
 
@@ -183,7 +186,7 @@ test("keeps conversations over a reload, and starts new ones", kTest, async () =
   assert.equal(await page.locator(".message").count(), 2);
   await page.click("#new");
   assert.equal(await page.locator(".message").count(), 0);
-  await page.selectOption("#conversations", { label: "LINES please" });
+  await page.click("#conversations .open:has-text('LINES please')");
   assert.equal(await page.locator(".message").count(), 2);
   await context.close();
 });
@@ -201,15 +204,17 @@ test("asks again, and lets a message be changed", kTest, async () => {
   await close(page);
 });
 
-test("says that the model is still loading, and sends nothing meanwhile", kTest, async () => {
+test("says how far the model is read, and sends nothing meanwhile", kTest, async () => {
   front.seen.loading = true;
   try {
     const page = await open();
-    await until_text(page, "#status", /^loading the model$/);
+    await until_text(page, "#status", /^loading 43 %$/);
+    assert.equal(await page.getAttribute("#loading", "aria-valuenow"), "43");
     assert.ok(await page.isDisabled("#send"));
     front.seen.loading = false;
     await until_text(page, "#status", /^connected$/);
     assert.ok(await page.isEnabled("#send"));
+    assert.ok(!(await page.isVisible("#loading")));
     await close(page);
   } finally {
     front.seen.loading = false;
@@ -243,7 +248,7 @@ test("says what went wrong: refused, cut off, failed, gone", kTest, async () => 
 test("shows live numbers of the engine", kTest, async () => {
   const page = await open();
   await ask(page, "Tell me a long story.");
-  await until_text(page, ".message.assistant", /tokens ·/);
+  await until_text(page, ".message.assistant", /tokens? ·/);
   await until_text(page, "#total-decoded", /^[1-9]/);
   await until_text(page, "#ttft-50", /m?s$/);
   await until_text(page, "#decode-rate", /\d/);
@@ -251,8 +256,15 @@ test("shows live numbers of the engine", kTest, async () => {
   await until_text(page, "#finished", /^[1-9]/);
   await page.waitForFunction(() => document.querySelector("#rate-chart .line").getAttribute("d").includes("L"), null, kPatience);
   await page.hover("#rate-chart");
-  await until_text(page, "#rate-chart .tip", /s ago: decoded .*, prompt /);
-  assert.match(await text_of(page, "#running"), /^\d+$/);
+  await until_text(page, "#rate-chart .chart-tip", /(s ago|now)decoded .*prompt /);
+  await page.focus("#rate-chart .chart-area");
+  await page.keyboard.press("Home");
+  await until_text(page, "#rate-chart .chart-tip", /s ago/);
+  assert.match(await text_of(page, "#running"), /^\d+ of \d+$/);
+  await page.fill("#slo-ttft", "60000");
+  await page.press("#slo-ttft", "Tab");
+  await until_text(page, "#ttft-chart", /objective 60 s/);
+  await until_text(page, "#ttft-within", /^100 % within$/);
   await page.screenshot({ path: join(folder, "wide.png") });
   await close(page);
 });
@@ -285,19 +297,153 @@ test("fits a phone", kTest, async () => {
 test("names every control and can be used with the keyboard", kTest, async () => {
   const page = await open();
   await page.click("#settings summary");
-  const nameless = await page.$$eval("button, input, select, textarea, a, [role=meter], [role=img], svg", (controls) => controls
-    .filter((c) => !(c.getAttribute("aria-label") || c.labels?.length || c.textContent.trim()))
-    .map((c) => c.outerHTML.slice(0, 80)));
-  assert.deepEqual(nameless, []);
+  assert.deepEqual(await page.evaluate(find_barriers), []);
+  await page.keyboard.press("Escape");
   await page.focus("#prompt");
   await page.keyboard.type("one");
   await page.keyboard.press("Shift+Enter");
   await page.keyboard.type("two");
   assert.equal(await page.inputValue("#prompt"), "one\ntwo");
-  await page.keyboard.press("Tab");
-  assert.equal(await page.evaluate(() => document.activeElement.id), "send");
+  const order = [];
+  for (let i = 0; i < 4; ++i) {
+    await page.keyboard.press("Tab");
+    order.push(await page.evaluate(() => document.activeElement.id || document.activeElement.textContent));
+  }
+  assert.deepEqual(order, ["Parameters", "Schema and tools", "logprobs", "send"]);
+  await page.focus("#tab-server");
+  await page.keyboard.press("ArrowRight");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "tab-request");
+  assert.ok(await page.isVisible("#panel-request"));
   await close(page);
 });
+
+test("shows each token with its probability and the server's time for it", kTest, async () => {
+  const page = await open();
+  await until_text(page, "#model", /cub-7m/);
+  await page.check("#logprobs");
+  await ask(page, "Tell me a story.");
+  await idle(page);
+  await page.click(".message.assistant .actions button:has-text('Tokens')");
+  const count = await page.locator(".tokens .t").count();
+  assert.ok(count > 1);
+  assert.ok((await text_of(page, ".message.assistant .facts")).startsWith(`${count} `));
+  await page.focus(".tokens .run");
+  await page.keyboard.press("ArrowRight");
+  await until_text(page, ".tokens .about", /Token 2: .*Probability [\d.]+ %.* after the last/);
+  assert.equal(await page.locator(".tokens .about .option").count(), 5);
+  assert.deepEqual(await page.evaluate(find_barriers), []);
+  await close(page);
+});
+
+test("inspects a request down to the scheduler's decisions", kTest, async () => {
+  const page = await open();
+  await until_text(page, "#model", /cub-7m/);
+  await ask(page, "What does the scheduler do?");
+  await idle(page);
+  await page.click(".message.assistant .actions button:has-text('Inspect')");
+  await until_text(page, "#request-view", /Queue .*Prompt .*Decode /);
+  for (const kind of [/Arrived with \d+ tokens/, /Was admitted: \d+ tokens, \d+ of them cached/, /Had \d+ tokens of its prompt computed in a step of \d+ tokens/, /Finished \((stop|length)\) with \d+ tokens/])
+    await until_text(page, ".decisions", kind);
+  await until_text(page, "#request-view", /\d+ prompt chunks?, \d+ decode steps/);
+  await page.reload();
+  await page.click(".message.assistant .actions button:has-text('Inspect')");  // what was kept of it
+  await until_text(page, "#request-view", /Where .* went/);
+  await close(page);
+});
+
+test("sends a JSON schema, and says where one is wrong", kTest, async () => {
+  const page = await open();
+  await until_text(page, "#model", /cub-7m/);
+  await page.click("#structure summary");
+  await page.fill("#schema", "{oops");
+  await page.press("#schema", "Tab");
+  await until_text(page, "#schema-problem", /This is not JSON/);
+  const sent = front.seen.bodies.length;
+  await page.fill("#prompt", "Hello");
+  await page.press("#prompt", "Enter");
+  assert.equal(front.seen.bodies.length, sent);
+  const schema = { type: "object", properties: { n: { type: "integer", minimum: 1, maximum: 5 } }, required: ["n"], additionalProperties: false };
+  await page.fill("#schema", JSON.stringify(schema));
+  await page.press("#prompt", "Enter");
+  await until_text(page, ".message.assistant", /tokens? ·/);
+  assert.deepEqual(front.seen.bodies.at(-1).response_format.json_schema.schema, schema);
+  const answer = JSON.parse(await text_of(page, ".message.assistant .text"));
+  assert.ok(answer.n >= 1 && answer.n <= 5);
+  await page.click("#structure summary");
+  await page.fill("#schema", "");
+  await page.press("#schema", "Tab");
+  await close(page);
+});
+
+test("shows a call of a tool and sends its result", kTest, async () => {
+  const page = await open();
+  const tools = [{ type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }];
+  await page.click("#structure summary");
+  await page.fill("#tools", JSON.stringify(tools));
+  await ask(page, "CALL it");
+  await until_text(page, ".call", /weather[^]*"city": "Bern"/);
+  await idle(page);
+  assert.deepEqual(front.seen.bodies.at(-1).tools, tools);
+  await until_text(page, "#tool-hint", /The model called weather/);
+  await ask(page, "RESULT sunny");
+  await until_text(page, ".message:last-child .text", /It is sunny/);
+  await idle(page);
+  const { messages } = front.seen.bodies.at(-1);
+  assert.deepEqual(messages.map((message) => message.role), ["user", "assistant", "tool"]);
+  assert.equal(messages[2].tool_call_id, messages[1].tool_calls[0].id);
+  assert.ok(!(await page.isVisible("#tool-hint")));
+  await page.evaluate(() => localStorage.clear());
+  await close(page);
+});
+
+test("shows a cluster at its router: workers, roles, transfers", kTest, async () => {
+  const cluster = await start_cheetah(cheetah, [], ["cluster", "up", "--in-process", "--prefill", "1", "--decode", "1", "--port", "0"]);
+  try {
+    const page = await open({}, cluster.url);
+    await until_text(page, "#model", /cub-7m/);
+    await page.check("#logprobs");
+    await ask(page, "Tell me a long story about a cheetah who lived on a wide plain and ran every day.");
+    await until_text(page, ".message.assistant", /tokens? ·/);
+    await idle(page);
+    await page.click("#tab-cluster");
+    await until_text(page, "#cluster-view", /Workers2 of 2 ready/);
+    await until_text(page, ".workers", /prefill[^]*decode/);
+    await until_text(page, "#cluster-view", /(Remote|Local) prefills1/);
+    await until_text(page, "#cluster-view", /Faults and detours/);
+    assert.ok(!(await page.isVisible("#cache-chart")));  // a router has no cache of its own
+    await page.click(".message.assistant .actions button:has-text('Inspect')");
+    await until_text(page, "#request-view", /Decode worker/);
+    assert.deepEqual(await page.evaluate(find_barriers), []);
+    await page.screenshot({ path: join(folder, "cluster.png") });
+    await close(page);
+  } finally {
+    await cluster.stop();
+  }
+});
+
+for (const [name, width, height] of [["phone", 390, 844], ["laptop", 1440, 900], ["wide", 2560, 1440], ["4k", 3840, 2160]])
+  for (const colorScheme of ["light", "dark"])
+    test(`has room and contrast at ${width} px, ${colorScheme}`, kTest, async () => {
+      const page = await open({ viewport: { width, height }, colorScheme });
+      await until_text(page, "#status", /connected/);
+      await ask(page, "MARKDOWN please");
+      await idle(page);
+      const check = async (part) => {
+        assert.deepEqual(await page.evaluate(find_overflow), [], part);
+        assert.deepEqual(await page.evaluate(find_barriers), [], part);
+        const picture = await page.screenshot({ path: join(folder, `${name}-${colorScheme}-${part}.png`) });
+        if (part !== "server") await check_look(browser, `page ${name} ${colorScheme} ${part}`, picture);
+      };
+      if (name === "phone") await page.click("#toggle-metrics");
+      await check("server");
+      await page.click("#tab-request");
+      await check("request");
+      if (name === "phone") await page.click("#toggle-metrics");
+      await check("chat");
+      await page.click("#settings summary");
+      await check("parameters");
+      await close(page);
+    });
 
 test("asks for the API key and uses it", kTest, async () => {
   const keys = mkdtempSync(join(tmpdir(), "page-test-"));
@@ -311,7 +457,7 @@ test("asks for the API key and uses it", kTest, async () => {
     await until_text(page, "#status", /connected/);
     await until_text(page, "#model", /cub-7m/);
     await ask(page, "Hello");
-    await until_text(page, ".message.assistant", /tokens ·/);
+    await until_text(page, ".message.assistant", /tokens? ·/);
     assert.equal(await page.evaluate(() => JSON.stringify(localStorage).includes("sk-page")), false);
     await close(page);
   } finally {

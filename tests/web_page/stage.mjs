@@ -8,8 +8,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 const kStartMs = 120_000;
 
 // A `cheetah serve` on a free port; ends with stop().
-export async function start_cheetah(program, args = []) {
-  const process = spawn(program, ["serve", "--port", "0", ...args], { stdio: ["ignore", "pipe", "pipe"] });
+export async function start_cheetah(program, args = [], command = ["serve", "--port", "0"]) {
+  const process = spawn(program, [...command, ...args], { stdio: ["ignore", "pipe", "pipe"] });
   let output = "";
   const collect = (data) => { output += data; };
   process.stdout.on("data", collect);
@@ -20,7 +20,7 @@ export async function start_cheetah(program, args = []) {
     await Promise.race([exited, sleep(20_000, null, { ref: false }).then(() => process.kill("SIGKILL"))]);
   };
   for (const end = Date.now() + kStartMs; Date.now() < end; await sleep(50)) {
-    const ready = /ready after .* at (http:\/\/[\d.:]+)/.exec(output);
+    const ready = /ready(?: after|:) .* at (http:\/\/[\d.:]+)/.exec(output);
     if (ready) return { url: ready[1], stop };
     if (process.exitCode !== null) break;
   }
@@ -32,6 +32,27 @@ const event = (value) => `data: ${JSON.stringify(value)}\n\n`;
 const text_event = (text) => event({ choices: [{ index: 0, delta: { content: text } }] });
 
 export const kHostile = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>&lt;b&gt;';
+
+// Every kind of block, with lines that are too long for a phone.
+const kMarkdown = `# A heading
+
+Some **bold** text with \`code\`, a [link](https://example.com/) and a_very_long_identifier_that_has_no_place_to_break_anywhere_in_it.
+
+\`\`\`cpp
+// A comment that is longer than a phone is wide, so that the block has to scroll and not the page.
+int main() { return "text" != nullptr ? 42 : 0; }
+\`\`\`
+
+1. one
+2. two
+   - nested
+
+| model | tokens per second | time to first token | note |
+|---|---|---|---|
+| cub-7m | 1,234 | 38 ms | a cell with a longer text |
+
+> A quote.
+`;
 
 // What a prompt that begins with the word makes the front answer.
 const kParts = {
@@ -56,6 +77,17 @@ const kParts = {
     }
     const timings = { ttft_ms: 38, predicted_n: 211, predicted_ms: 2100 };
     response.end(`${event({ choices: [], usage: { completion_tokens: 211, prompt_tokens: 9 }, timings })}data: [DONE]\n\n`);
+  },
+  CALL(response) {
+    const call = { index: 0, id: "call_1", type: "function", function: { name: "weather", arguments: '{"city":"Bern"}' } };
+    response.end(`${event({ choices: [{ index: 0, delta: { tool_calls: [call] }, finish_reason: "tool_calls" }] })}data: [DONE]\n\n`);
+  },
+  RESULT(response) {
+    response.end(`${text_event("It is sunny.")}data: [DONE]\n\n`);
+  },
+  MARKDOWN(response) {
+    const timings = { queue_ms: 1.2, cache_n: 4, prompt_n: 5, prompt_ms: 30, prompt_per_second: 166, predicted_n: 211, predicted_ms: 2100, ttft_ms: 38, total_ms: 2138 };
+    response.end(`${text_event(kMarkdown)}${event({ choices: [], usage: { completion_tokens: 211, prompt_tokens: 9 }, timings })}data: [DONE]\n\n`);
   },
   CUT(response) {
     response.write(text_event("half an"));
@@ -86,7 +118,7 @@ export function start_front(target) {
     const prompt = request.method === "POST" ? seen.bodies.at(-1).messages?.at(-1).content ?? "" : "";
     if (seen.loading && request.url === "/v1/stats") {
       const stats = await (await fetch(`${target}/v1/stats`)).json();
-      response.end(JSON.stringify({ ...stats, ready: false }));
+      response.end(JSON.stringify({ ...stats, ready: false, loading: { read_bytes: 43, total_bytes: 100, share: 0.43 } }));
       return;
     }
     const part = kParts[prompt.split(" ")[0]];

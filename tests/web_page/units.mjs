@@ -6,12 +6,17 @@ import { resolve } from "node:path";
 import test from "node:test";
 
 const load = (name) => import(resolve(process.argv[2], "web", name));
-const { facts_of, read_event } = await load("chat.js");
-const { nice_ceiling } = await load("chart.js");
+const { Answer, facts_of, open_call, read_event, to_wire } = await load("answer.js");
+const { axis_ticks, format_count, format_seconds, log_ticks, nice_ceiling } = await load("chart.js");
+const { by_role, moved } = await load("cluster.js");
 const { Conversations, title_of } = await load("conversations.js");
+const { loading_text } = await load("dashboard.js");
+const { highlight } = await load("highlight.js");
+const { phases_of, summary_of } = await load("inspector.js");
 const { parse, parse_inline } = await load("markdown.js");
 const { EventParser, events_of } = await load("sse.js");
-const { History, format_count, format_seconds, histogram_between, histogram_quantile } = await load("stats.js");
+const { History, histogram_between, histogram_quantile, share_within } = await load("stats.js");
+const { gaps_of, sureness, tokens_of } = await load("tokens.js");
 
 const kStream = ": hello\r\ndata: one\r\n\r\nevent: x\r\ndata: two\r\ndata:lines\r\n\r\n\r\ndata: [DONE]\r\n\r\n";
 
@@ -83,8 +88,72 @@ test("no text takes long or breaks the parser", () => {
     for (let i = 0; i < 400; ++i) text += parts[(seed = (seed * 1103515245 + 12345) % 2147483648) % parts.length];
     for (const block of parse(text)) parse_inline(block.text ?? "");
   }
+  for (const part of [...parts, '"', "\\", "/*"]) highlight(part.repeat(20000), "cpp");
   for (const part of parts) parse(part.repeat(20000)).forEach((block) => parse_inline((block.text ?? "").slice(0, 20000)));
   assert.ok(performance.now() - start < 20_000);
+});
+
+test("calls come in pieces, and wait for their results in order", () => {
+  const answer = new Answer();
+  const call = (index, rest) => read_event(JSON.stringify({ choices: [{ delta: { tool_calls: [{ index, ...rest }] } }] }));
+  answer.add(call(0, { id: "a", function: { name: "weather", arguments: '{"ci' } }));
+  answer.add(call(0, { function: { arguments: 'ty":1}' } }));
+  answer.add(call(1, { id: "b", function: { name: "time", arguments: "{}" } }));
+  const message = answer.message();
+  assert.deepEqual(message.tool_calls[0], { id: "a", type: "function", function: { name: "weather", arguments: '{"city":1}' } });
+  const messages = [{ role: "user", content: "?" }, message];
+  assert.equal(open_call(messages).id, "a");
+  messages.push({ role: "tool", tool_call_id: "a", content: "1" });
+  assert.equal(open_call(messages).id, "b");
+  messages.push({ role: "tool", tool_call_id: "b", content: "2" });
+  assert.equal(open_call(messages), null);
+  assert.equal(open_call([]), null);
+  assert.deepEqual(to_wire({ role: "assistant", content: "x", about: { timings: {} } }), { role: "assistant", content: "x" });
+});
+
+test("tokens have one form for chat and completion", () => {
+  const chat = tokens_of({ logprobs: { content: [{ token: "a", logprob: -1, top_logprobs: [{ token: "b", logprob: -2 }] }] } });
+  assert.deepEqual(chat, [{ text: "a", logprob: -1, top: [{ text: "b", logprob: -2 }] }]);
+  const plain = tokens_of({ logprobs: { tokens: ["a"], token_logprobs: [-1], top_logprobs: [{ c: -3, b: -2 }] } });
+  assert.deepEqual(plain[0].top.map((one) => one.text), ["b", "c"]);
+  assert.deepEqual(tokens_of({ logprobs: null }), []);
+  assert.deepEqual(gaps_of([40, 50, 65]), [40, 10, 15]);
+  assert.deepEqual([0, -0.5, -1, -2.5, -9, null].map(sureness), [4, 3, 2, 1, 0, 0]);
+});
+
+test("a request's time is split by what did it", () => {
+  const timings = { queue_ms: 1, prompt_ms: 2, predicted_ms: 3 };
+  assert.deepEqual(phases_of(timings).map((phase) => phase.time_ms), [1, 2, 3]);
+  const cluster = { queue_ms: 1, prefill_ms: 2, transfer_ms: 3, decode_ms: 4 };
+  assert.deepEqual(phases_of({ ...timings, cluster }).map((phase) => phase.name), ["Queue", "Prefill", "Transfer", "Decode"]);
+  const kinds = ["arrived", "held_back", "admitted", "prefilled", "prefilled", "finished"];
+  const decisions = kinds.map((kind, i) => ({ kind, step: 10 * i, cached_tokens: kind === "admitted" ? 7 : undefined }));
+  assert.deepEqual(summary_of(decisions), { chunks: 2, decode_steps: 10, preemptions: 0, holds: 1, cached_tokens: 7 });
+  assert.equal(summary_of([]).decode_steps, null);
+});
+
+test("workers stand by role, and counters that moved come first", () => {
+  const workers = [["r", "router"], ["d2", "decode"], ["p", "prefill"], ["o", "observer"], ["d1", "decode"]].map(([name, role]) => ({ name, role }));
+  assert.deepEqual(by_role(workers).map((worker) => worker.name), ["p", "d1", "d2", "r"]);
+  assert.deepEqual(moved({ workers_lost: 1, migrations: 3 }, ["workers_lost", "migrations", "fallbacks"]),
+    { seen: [{ name: "Migrations", count: 3 }, { name: "Workers lost", count: 1 }], quiet: 1 });
+});
+
+test("the status line says how far the model is read", () => {
+  assert.equal(loading_text(undefined), "loading the model");
+  assert.equal(loading_text({ total_bytes: 0, share: 0 }), "loading the model");
+  assert.equal(loading_text({ total_bytes: 100, share: 0.439 }), "loading 43 %");
+  assert.equal(loading_text({ total_bytes: 100, share: 1 }), "preparing the model");
+});
+
+test("code is coloured by what its parts are, and never changed", () => {
+  const kinds = (text, language) => highlight(text, language).filter((part) => part.kind).map(({ kind, text: part }) => [kind, part]);
+  assert.deepEqual(kinds('int f(x) { return 2; } // "no"', "cpp"), [["k", "int"], ["f", "f"], ["k", "return"], ["n", "2"], ["c", '// "no"']]);
+  assert.deepEqual(kinds("x = 'a # b'  # c", "python"), [["s", "'a # b'"], ["c", "# c"]]);
+  assert.deepEqual(kinds("anything 1", "unknown"), []);
+  for (const text of ['"open', "/* open", "`a${b}`", "'".repeat(3), "#", "0x1f.5e-3 _a$b", "\\", "a".repeat(70_000)])
+    for (const language of ["cpp", "js", "python", "sql", "sh"])
+      assert.equal(highlight(text, language).map((part) => part.text).join(""), text);
 });
 
 test("an answer's rate is the server's, whatever bursts the browser saw", () => {
@@ -116,6 +185,22 @@ test("the top of an axis is a round number not below the values", () => {
   assert.deepEqual([0, 0.9, 1, 1.1, 2.2, 26, 51, 730].map(nice_ceiling), [1, 1, 1, 2, 2.5, 50, 100, 1000]);
 });
 
+test("ticks are round numbers inside the range", () => {
+  assert.deepEqual(axis_ticks(0, 10, 5), [0, 2, 4, 6, 8, 10]);
+  assert.deepEqual(axis_ticks(0, 1, 2), [0, 0.5, 1]);
+  assert.deepEqual(log_ticks(0.9, 110, 9), [1, 2, 5, 10, 20, 50, 100]);
+  assert.deepEqual(log_ticks(1, 1e6, 4), [1, 100, 1e4, 1e6]);
+  for (const high of [0.003, 7, 1234.5, 9e9]) assert.ok(axis_ticks(0, high, 6).length <= 8);
+});
+
+test("the share within an objective interpolates in the bucket", () => {
+  const histogram = { bounds: [1, 2, 4], counts: [5, 10, 4, 1] };
+  assert.equal(share_within(histogram, 2), 0.75);
+  assert.equal(share_within(histogram, 3), 0.85);
+  assert.equal(share_within(histogram, 100), 0.95);
+  assert.equal(share_within({ bounds: [1], counts: [0, 0] }, 1), null);
+});
+
 test("quantiles of a histogram interpolate in the bucket", () => {
   const histogram = { bounds: [1, 2, 4], counts: [0, 10, 10, 0] };
   assert.equal(histogram_quantile(histogram, 0.5), 2);
@@ -141,6 +226,8 @@ test("rates and recent latencies come from the readings of the window", () => {
   assert.deepEqual(history.rates("generated_tokens"), [100, 300]);
   assert.deepEqual(history.recent("ttft_s", 1000).histogram.counts, [0, 7, 0]);
   assert.equal(history.recent("ttft_s", 1000).whole, false);
+  assert.deepEqual(history.points(10, (before, now) => now.stats.generated_tokens - before.stats.generated_tokens), [[-1, 100], [0, 300]]);
+  assert.deepEqual(history.quantiles("ttft_s", 1, 10, 1), [[-1, 1], [0, 2]]);
   history.add(3000, reading(400, [5, 7, 0]));
   assert.deepEqual(history.recent("ttft_s", 1000), { histogram: { bounds: [1, 2], counts: [5, 7, 0] }, whole: true });
   history.add(4000, reading(10, [1, 0, 0]));  // another server answers now
