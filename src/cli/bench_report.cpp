@@ -33,15 +33,6 @@ double prompt_flops_rate(const BenchFacts& facts) {
          median(facts.samples.prompt_seconds);
 }
 
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts = {};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
 Json prompt_json(const BenchFacts& facts) {
   return {{"prompts", facts.plan.prompts}, {"tokens", facts.plan.prompt_length()},
       {"tokens_per_second", prompt_rate(facts)}, {"seconds_median", median(facts.samples.prompt_seconds)},
@@ -61,6 +52,15 @@ Json decode_json(const BenchFacts& facts, const DecodeSamples& decode) {
 }
 
 }  // namespace
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
 
 Json provenance(int threads) {
   const CpuInfo cpu = read_cpu_info();

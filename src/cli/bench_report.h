@@ -23,6 +23,7 @@ struct BenchFacts {
   std::vector<GpuReading> gpu;  // while it was measured; none on the CPU or without NVML
 };
 
+std::string utc_now();         // 2026-01-31T12:00:00Z
 Json provenance(int threads);  // machine, build and date: what every result carries
 std::string bench_table(const BenchFacts& facts);
 Json bench_json(const BenchFacts& facts);

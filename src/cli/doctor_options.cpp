@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/mapped_file.h"
+#include "cli/bench_report.h"
 #include "cli/output.h"
 #include "cli/version.h"
 #include "doctor/expected.h"
@@ -87,6 +88,7 @@ void add_output_options(CLI::App& command, DoctorOptions& options) {
   auto* json = command.add_flag("--json", options.json, "print JSON");
   auto* markdown = command.add_flag("--markdown", options.markdown, "print a Markdown table")->excludes(json);
   command.add_flag("--sarif", options.sarif, "print SARIF 2.1.0")->excludes(json)->excludes(markdown);
+  command.add_option("--html", options.html, "write the report as a page to FILE");
   command.add_flag(
       "-v,--verbose", options.verbose, "show passed and not applicable checks, with the reasons");
   command.add_option("--fail-on", options.fail_on, "exit with 1 when something is as bad: fail, warn, never")
@@ -148,6 +150,7 @@ std::string subject_of(const Facts& facts, const DoctorOptions& options) {
 }
 
 int print_report(const Report& report, const DoctorOptions& options) {
+  if (!options.html.empty()) AtomicFile(options.html).write(report_html(report, utc_now()));
   if (options.json)
     print(report_json(report));
   else if (options.sarif)

@@ -18,6 +18,7 @@ struct DoctorOptions {
   std::string root = "/";
   std::string from;  // a snapshot
   std::string save;
+  std::string html;  // file of a page
   std::string purpose = "serve";
   doctor::Intent intent;
   std::string nvml = "libnvidia-ml.so.1";

@@ -49,6 +49,7 @@ struct TextOptions {
 };
 std::string report_text(const Report& report, const TextOptions& options);
 std::string report_markdown(const Report& report);
+std::string report_html(const Report& report, const std::string& date);  // date: UTC, or ""
 std::string report_json(const Report& report);
 // `version`: of this program.
 std::string report_sarif(const Report& report, const std::string& version);

@@ -37,6 +37,15 @@ TEST(Report, AHealthyServerHasNoTrouble) {
   EXPECT_EQ(report.goodput_at_risk, 0);
 }
 
+TEST(Report, AsAPageHasEveryFindingWithItsFix) {
+  const Report report = examine(faulty().facts(), {.layers = kMachine});
+  const std::string page = report_html(report, "2026-01-31T12:00:00Z");
+  for (const std::string& id : troubles(report))
+    EXPECT_NE(page.find("<section id=\"" + id + "\">"), std::string::npos) << id;
+  EXPECT_NE(page.find("2026-01-31</title>"), std::string::npos);
+  EXPECT_EQ(page.find("{it}"), std::string::npos);
+}
+
 TEST(Report, TwentyPlantedFaultsAreFoundTheDearestFirst) {
   const Report report = examine(faulty().facts(), {.layers = kMachine});
   const std::vector<std::string> expected = {

@@ -42,7 +42,7 @@ class LabTest(ProgramTest):
         self.assertIn("cpu/simd-width", self.ok("lab", "show", *keep))
         self.assertIn("1 float", self.ok("lab", "history", "cpu/simd-width", *keep))
         self.assertIn(result["provenance"]["hardware"], self.ok("lab", "history", *keep))
-        self.assertIn("<svg", page.read_text())
+        self.assertIn("<figure data-chart=", page.read_text())
         self.ok("lab", "compare", "1", "last", *keep)
 
     def test_the_gate_fails_on_a_regression_alone(self):

@@ -11,8 +11,8 @@ import zlib
 
 FIXTURE = pathlib.Path(__file__).resolve().parent / "run.json"
 # What must be seen, and how much of it: bars by verdict, sweeps and points by series.
-COLOURS = {"baseline bar": (0x8D97A5, 500), "faster bar": (0x2A8C62, 500), "slower bar": (0xC4552D, 200),
-           "neutral bar": (0xB9A25A, 200), "first series": (0xC77700, 40), "second series": (0x2A8C82, 40)}
+COLOURS = {"baseline bar": (0x55636F, 500), "faster bar": (0x2A7D5C, 500), "slower bar": (0xB8432F, 200),
+           "first series": (0xC26A00, 40), "second series": (0x1D6FA5, 40)}
 
 
 def pixels(png):

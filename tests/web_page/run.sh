@@ -13,4 +13,5 @@ node "$here/units.mjs" "$folder" || exit 1
 need_node 20
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || skip "Chromium is needed"
 install_locked playwright-core
-exec node "$here/page.mjs" "$cheetah" "$chromium" "$folder"
+node "$here/page.mjs" "$cheetah" "$chromium" "$folder" || exit 1
+exec node "$here/reports.mjs" "$cheetah" "$chromium" "$folder"

@@ -9,12 +9,12 @@
 namespace cheetah::analysis {
 namespace {
 
-// The report's pages carry their own; a file of its own needs these.
+// The colours of web/look.css; a file of its own carries them.
 constexpr const char* kStyle =
-    "<style>svg{font:12px sans-serif;background:#fff}.title{font-weight:bold}.grid{stroke:#ddd;fill:none}"
-    ".roof{stroke:#444;stroke-width:1.5;fill:none}.s0{fill:#1f77b4}.s1{fill:#d62728}.s2{fill:#2ca02c}.s3{"
-    "fill:#9467bd}"
-    ".s4{fill:#ff7f0e}.s5{fill:#17becf}.s6{fill:#8c564b}.s7{fill:#7f7f7f}</style>";
+    "<style>svg{font:12px system-ui,sans-serif;background:#fff;color:#1f1b15}text{fill:#1f1b15}.title{font-weight:600}"
+    ".tick,.label{fill:#675f52}.grid{stroke:#e5e1d8;fill:none}.roof{stroke:#675f52;stroke-width:1.5;fill:none}"
+    ".s0{fill:#c26a00}.s1{fill:#1d6fa5}.s2{fill:#2a7d5c}.s3{fill:#7b50b0}.s4{fill:#b8432f}.s5{fill:#5f7a1f}"
+    ".s6{fill:#a83c78}.s7{fill:#55636f}</style>";
 
 struct Range {
   double low = std::numeric_limits<double>::max(), high = 0;
@@ -62,7 +62,7 @@ void add_roofs(const RoofSet& roofs, const Range& x, lab::LinePlot& plot) {
 
 std::string roofline_svg(const RoofSet& roofs, const std::vector<PointReading>& points) {
   lab::LinePlot plot{
-      .title = "Roofline, " + roofs.source, .x_label = "FLOP a byte", .y_label = "FLOP/s", .lines = {}};
+      .title = "Roofline, " + roofs.source, .x_label = "FLOP per byte", .y_label = "FLOP/s", .lines = {}};
   for (const PointReading& reading : points) {
     const double x = place_of(reading), y = reading.achieved > 0 ? reading.achieved : reading.attainable;
     if (x > 0 && y > 0) plot.lines.push_back({.name = reading.point.name, .points = {{x, y}}, .dots = true});

@@ -105,49 +105,20 @@ std::string legend(const LinePlot& plot, double x) {
   return out;
 }
 
-std::string opened(const std::string& title, double height, const char* css_class) {
+std::string opened(const std::string& title, double height) {
   return format(
-      R"(<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}"><text class="title" x="8" y="20">{}</text>)",
-      css_class, kWidth, height, escape_markup(title), escape_markup(title));
+      R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}"><text class="title" x="8" y="20">{}</text>)",
+      kWidth, height, escape_markup(title), escape_markup(title));
 }
 
 }  // namespace
-
-std::string bars_svg(const BarPlot& plot) {
-  constexpr double kLeft = 170, kRight = kWidth - 190, kTop = 34, kStep = 24, kThick = 15;
-  double most = plot.mark;
-  for (const Bar& bar : plot.bars) most = std::max({most, bar.value, bar.high});
-  if (!(most > 0)) return "";
-  const auto at = [&](double value) { return kLeft + (kRight - kLeft) * std::clamp(value / most, 0.0, 1.0); };
-  const double height = kTop + kStep * static_cast<double>(plot.bars.size()) + 6;
-  std::string out = opened(plot.title, height, "bars");
-  double y = kTop;
-  for (const Bar& bar : plot.bars) {
-    const double middle = y + kThick / 2;
-    out += format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)", kLeft - 8,
-        middle + 4, escape_markup(bar.name));
-    out += format(R"(<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>)",
-        escape_markup(bar.css_class), kLeft, y, std::max(1.0, at(bar.value) - kLeft), kThick);
-    if (bar.high > bar.low)
-      out += format(
-          R"(<path class="whisker" d="M{0:.1f},{1:.1f}H{2:.1f}M{0:.1f},{3:.1f}V{4:.1f}M{2:.1f},{3:.1f}V{4:.1f}"/>)",
-          at(bar.low), middle, at(bar.high), middle - 4, middle + 4);
-    out += format(R"(<text class="tick" x="{:.1f}" y="{:.1f}">{}</text>)",
-        std::max(at(bar.value), at(bar.high)) + 8, middle + 4, escape_markup(bar.label));
-    y += kStep;
-  }
-  if (plot.mark > 0)
-    out +=
-        format(R"(<path class="mark" d="M{0:.1f},{1:.1f}V{2:.1f}"/>)", at(plot.mark), kTop - 4, height - 6);
-  return out + "</svg>\n";
-}
 
 std::string lines_svg(const LinePlot& plot) {
   constexpr double kHeight = 340;
   const bool empty = std::ranges::all_of(plot.lines, [](const Line& line) { return line.points.empty(); });
   if (empty) return "";
   const Frame frame = frame_of(plot, kHeight);
-  std::string out = opened(plot.title, kHeight, "lines") + axes(plot, frame, kHeight);
+  std::string out = opened(plot.title, kHeight) + axes(plot, frame, kHeight);
   for (size_t i = 0; i < plot.lines.size(); ++i)
     if (!plot.lines[i].points.empty()) out += drawn(plot.lines[i], i, frame);
   return out + legend(plot, kWidth - 140) + "</svg>\n";

@@ -1,24 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// The report's plots as SVG text.
+// A roofline as SVG text, for a file of its own; reports draw with web/chart.js.
 #include <string>
 #include <vector>
 
 namespace cheetah::lab {
-
-struct Bar {
-  std::string name;
-  double value = 0;
-  double low = 0, high = 0;  // confidence interval, drawn as a whisker
-  std::string label;         // at the bar's end
-  std::string css_class;     // the verdict: its colour
-};
-struct BarPlot {
-  std::string title;
-  std::vector<Bar> bars;
-  double mark = 0;  // a vertical line, e.g. at 1; 0: none
-};
-std::string bars_svg(const BarPlot& plot);
 
 struct Line {
   std::string name;
