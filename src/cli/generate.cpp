@@ -78,6 +78,8 @@ Json result_json(const GenerationResult& result, const LocalEngine& engine, uint
 }
 
 int run_generate(const GenerateOptions& options) {
+  if (!options.system.empty() && !options.chat)
+    throw UsageError("--system needs --chat: a plain prompt has no system message");
   const std::string text = read_prompt(options);
   LocalEngine engine(options.engine);
   const std::vector<int32_t> prompt = prompt_tokens(engine.model(), options, text);

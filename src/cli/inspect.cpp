@@ -57,10 +57,19 @@ ModelFacts facts_of_file(const std::string& path) {
   return facts;
 }
 
+// A bare small number is one whose unit was forgotten: no model fits in bytes.
+int64_t memory_of(const std::string& text) {
+  const int64_t bytes = parse_bytes("--memory", text);
+  constexpr int64_t kLeast = 1 << 20;
+  if (bytes < kLeast)
+    throw UsageError(format("--memory: '{0}' is {1} bytes; add a unit, e.g. {0}GiB", printable(text), bytes));
+  return bytes;
+}
+
 int run_inspect(const InspectOptions& options) {
   std::optional<int64_t> memory;
   if (!options.memory.empty())
-    memory = parse_bytes("--memory", options.memory);
+    memory = memory_of(options.memory);
   else if (uses_cuda(options.device))
     memory = gpu::query_device().memory_bytes;
   const std::string path = find_model(options.model);

@@ -47,6 +47,8 @@ void show_progress(size_t done, size_t total, const std::string& next) {
 }
 
 int run_experiments(const LabRunOptions& options) {
+  if (options.ids.empty())
+    throw UsageError("name an experiment, e.g. 'cpu/*'; 'cheetah lab list' shows them all");
   const std::vector<const lab::Experiment*> chosen = lab::find_experiments(options.ids);
   JsonFile json(options.json);
   const AtomicFile report(options.report);
@@ -92,21 +94,22 @@ void add_lab_run(CLI::App& lab_command, Action& action) {
   list->footer("\nExamples:\n  cheetah lab list\n  cheetah lab list 'ch07/*' --json -\n");
   list->callback([=, &action] { action = [=] { return run_list(options->ids, options->json); }; });
   auto* run = lab_command.add_subcommand("run", "Check, time and judge every variant of experiments");
-  run->add_option("ids", options->ids, "experiments, with * and ?: 'cpu/*'; 'cheetah lab list' names them")
-      ->required();
-  run->add_flag("--quick", options->run.quick, "small sizes, few rounds");
-  run->add_flag("--check-only", options->run.check_only, "correctness alone, no times");
-  run->add_option("--seed", options->run.seed, "of the inputs and of the variants' order")
+  auto asked = std::make_shared<LabRunOptions>();
+  asked->ids.clear();
+  run->add_option("ids", asked->ids, "experiments, with * and ?: 'cpu/*'; 'cheetah lab list' names them");
+  run->add_flag("--quick", asked->run.quick, "small sizes, few rounds");
+  run->add_flag("--check-only", asked->run.check_only, "correctness alone, no times");
+  run->add_option("--seed", asked->run.seed, "of the inputs and of the variants' order")
       ->capture_default_str();
   run->add_option(
-      "--json", options->json, "write the results with their provenance to FILE; - prints them instead");
-  run->add_option("--report", options->report, "write a page with plots to FILE");
-  run->add_option("--history", options->history, "the SQLite file that keeps runs")->capture_default_str();
-  run->add_flag("--no-history", options->no_history, "do not keep this run");
+      "--json", asked->json, "write the results with their provenance to FILE; - prints them instead");
+  run->add_option("--report", asked->report, "write a page with plots to FILE");
+  run->add_option("--history", asked->history, "the SQLite file that keeps runs")->capture_default_str();
+  run->add_flag("--no-history", asked->no_history, "do not keep this run");
   run->footer(
       "\nExamples:\n  cheetah lab run cpu/stream-triad\n  cheetah lab run 'ch07/*' --quick --json result.json --report "
       "report.html\n  cheetah lab run 'cpu/*' --check-only\n");
-  run->callback([=, &action] { action = [=] { return run_experiments(*options); }; });
+  run->callback([=, &action] { action = [=] { return run_experiments(*asked); }; });
 }
 
 }  // namespace cheetah

@@ -2,11 +2,13 @@
 #include "cli/model_lookup.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "cli/parse.h"
 #include "model/files/hub_cache.h"
 
 namespace cheetah {
@@ -35,6 +37,36 @@ bool is_bare_name(const std::string& name) {
   return name.find('/') == std::string::npos && name != "." && name != "..";
 }
 
+// What the folders hold, as one may name it.
+std::vector<std::string> names_in(const std::vector<std::string>& folders) {
+  std::vector<std::string> names;
+  for (const std::string& folder : folders) {
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+      if (at->path().extension() == ".gguf")
+        names.push_back(at->path().stem().string());
+      else if (is_there(at->path() / "config.json"))
+        names.push_back(at->path().filename().string());
+    }
+  }
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+std::string not_found(const std::string& name, const ModelPlaces& places) {
+  const std::vector<std::string> names = names_in(places.folders);
+  std::string text = format("model '{}': not found", printable(name, 200));
+  if (const std::string near = nearest_name(name, names); !near.empty())
+    return text + format(": did you mean {}? 'cheetah list' shows the models of this machine", near);
+  std::string looked;
+  for (const std::string& folder : places.folders) looked += (looked.empty() ? "" : ", ") + folder;
+  return text + format(
+                    "; looked for it as a path and in {} (CHEETAH_MODELS adds folders); 'cheetah list' shows "
+                    "the models of this machine",
+                    looked);
+}
+
 }  // namespace
 
 ModelPlaces model_places() {
@@ -50,7 +82,8 @@ ModelPlaces model_places() {
   if (!error)
     for (const char* folder : {"models", "../models", "../share/cheetah/models"})
       places.folders.push_back((here / folder).lexically_normal().string());
-  if (const std::string source = CHEETAH_MODELS_DIR; source != places.folders.back())
+  if (const std::string source = CHEETAH_MODELS_DIR;
+      std::ranges::find(places.folders, source) == places.folders.end())
     places.folders.push_back(source);
   places.hub_cache = hub_cache_folder();
   return places;
@@ -61,14 +94,10 @@ std::string find_model(const std::string& name, const ModelPlaces& places) {
   const std::string wanted = name.empty() ? kDefaultModel : name;
   if (!name.empty() && is_there(name)) return name;
   if (!is_bare_name(wanted)) return resolve_model_reference(wanted, places.hub_cache);
-  std::string looked;
-  for (const std::string& folder : places.folders) {
+  for (const std::string& folder : places.folders)
     for (const char* ending : {"", ".gguf"})
       if (const fs::path path = fs::path(folder) / (wanted + ending); is_there(path)) return path.string();
-    looked += format("{}{}", looked.empty() ? "" : ", ", folder);
-  }
-  throw Error(format("model '{}': not found; looked for it as a path and in {} (CHEETAH_MODELS adds folders)",
-      printable(wanted, 200), looked));
+  throw Error(not_found(wanted, places));
 }
 
 void add_model_option(CLI::App& command, std::string& model) {

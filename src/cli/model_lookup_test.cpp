@@ -57,6 +57,18 @@ TEST_F(ModelLookup, SaysWhereItLooked) {
   }
 }
 
+TEST_F(ModelLookup, NamesTheModelThatWasMeant) {
+  fs::create_directories(root_ / "a" / "cub-7m");
+  std::ofstream(root_ / "a" / "cub-7m" / "config.json") << "{}";
+  for (const char* typed : {"cub7m", "cub-7b", "tny"}) try {
+      find_model(typed, places_);
+      FAIL() << typed;
+    } catch (const Error& error) {
+      const std::string meant = typed[0] == 'c' ? "did you mean cub-7m?" : "did you mean tiny?";
+      EXPECT_NE(std::string(error.what()).find(meant), std::string::npos) << error.what();
+    }
+}
+
 TEST(DefaultModel, IsInTheSourceTree) { EXPECT_TRUE(fs::exists(fs::path(find_model("")) / "config.json")); }
 
 }  // namespace

@@ -2,8 +2,10 @@
 #include "cli/settings_file.h"
 
 #include <sys/stat.h>
-
 #include <toml++/toml.h>
+
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -55,7 +57,9 @@ void collect(const toml::table& table, const std::string& prefix, const std::str
 
 std::vector<FileSetting> read_settings_file(const std::string& path) {
   struct stat info = {};
-  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
+  if (stat(path.c_str(), &info) != 0)
+    throw UsageError(format("--config: {}: {}", printable(path, 256), std::strerror(errno)));
+  if (!S_ISREG(info.st_mode))
     throw UsageError(format("{}: cannot be read as a configuration file", printable(path, 256)));
   if (info.st_size > kMaxFileBytes)
     throw UsageError(format(

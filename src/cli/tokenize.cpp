@@ -47,6 +47,7 @@ bool is_gguf(const std::string& path) {
 }
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& path) {
+  if (path.starts_with("random:")) throw Error(format("{}: random weights come without a tokenizer", path));
   if (is_gguf(path)) return Tokenizer::from_gguf(GgufFile::open(path));
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return Tokenizer::from_json_file(path);
@@ -115,6 +116,8 @@ void tokenize_batch(const Tokenizer& tokenizer, const TokenizeOptions& options, 
 
 int run_tokenize(const TokenizeOptions& options) {
   const auto tokenizer = open_tokenizer(find_model(options.model));
+  if (stdin_is_terminal())
+    print_note(format("reading {} from the terminal; Ctrl-D ends it", options.decode ? "token ids" : "text"));
   const EncodeOptions encode{.add_special = options.special, .parse_special = !options.no_parse_special};
   if (options.batch) {
     tokenize_batch(*tokenizer, options, encode);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/format.h"
 
 namespace cheetah::doctor {
@@ -25,7 +26,7 @@ std::vector<const Check*> all_checks() {
 
 const Check* find_check(std::string_view id) {
   for (const Check* check : all_checks())
-    if (check->id == id) return check;
+    if (equal_ignoring_case(check->id, id)) return check;
   return nullptr;
 }
 

@@ -2,6 +2,7 @@
 #include "net/tls_context.h"
 
 #include <boost/asio/ssl/context.hpp>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -20,6 +21,8 @@ std::shared_ptr<ssl::context> new_context(ssl::context::method method) {
 }
 
 void use_identity(ssl::context& context, const std::string& certificate_file, const std::string& key_file) {
+  for (const std::string& file : {certificate_file, key_file})
+    if (!std::filesystem::exists(file)) throw Error(format("{}: no such file, expected PEM", file));
   ErrorCode error;
   context.use_certificate_chain_file(certificate_file, error);
   if (error)

@@ -55,6 +55,30 @@ class Mistakes(ProgramTest):
                             ("--top-k", "-3"), ("--repetition-penalty", "0"), ("--seed", "x")):
             self.fails(2, "generate", "-p", "x", flag, value, mentions=[flag.lstrip("-")[:5]])
 
+    def test_each_says_what_was_expected_and_what_to_do(self):
+        for code, args, mentions in (
+                (2, ("generate", "-p", "x", "-n", "-1"), ["--max-tokens: '-1' is not a whole number"]),
+                (2, ("bench", "serve", "--rate", "0"), ["--rate: '0' is not a number from 0.001"]),
+                (2, ("lab", "run"), ["name an experiment, e.g. 'cpu/*'"]),
+                (2, ("serve", "--api-key", "abc"), ["--api-key-file"]),
+                (1, ("generate", "-p", "x", "-m", "cub7m"), ["did you mean cub-7m?", "'cheetah list'"]),
+                (1, ("generate", "-p", "x", "-m", "acme/none"), ["'cheetah pull acme/none'"]),
+                (1, ("serve", "--port", "0", "--tls-cert", "no.pem", "--tls-key", "no.pem"), ["no.pem: no such file"]),
+                (2, ("serve", "--config", "/no/file.toml"), ["--config: /no/file.toml: No such file"]),
+                (1, ("verify", __file__), ["expected a model folder or a .gguf file"]),
+                (1, ("verify", "random:llama-134m"), ["random weights have no reference"]),
+                (2, ("inspect", "--memory", "24"), ["'24' is 24 bytes", "24GiB"]),
+                (1, ("tokenize", "-m", "random:llama-134m"), ["random weights come without a tokenizer"]),
+                (2, ("generate", "-p", "x", "--system", "y"), ["--system needs --chat"]),
+        ):
+            with self.subTest(" ".join(args)):
+                self.fails(code, *args, mentions=mentions)
+        self.assertIn("GPU-12", self.ok("doctor", "explain", "gpu-12"))
+        for size, words in (("1KiB", "--kv-memory: 1.0 KiB is smaller than one page"), ("9000TiB", "are free")):
+            done = run("serve", "--port", "0", "--kv-memory", size)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(words, done.err)
+
     def test_environment_value_that_is_not_a_number(self):
         env = dict(os.environ, CHEETAH_THREADS="many")
         self.fails(2, "generate", "-p", "x", env=env, mentions=["threads"])

@@ -140,7 +140,7 @@ class HelpCommand(HelpTest):
 class Words(HelpTest):
     def test_mistakes_are_told_in_our_words(self):
         for args, mentions in ((("bench", "serve", "--rate", "0"), ["--rate: '0' is not a number from 0.001"]),
-                               (("lab", "run"), ["IDS is missing"]), (("cluster", "status"), ["--cluster is missing"]),
+                               (("lab", "run"), ["name an experiment"]), (("cluster", "status"), ["--cluster is missing"]),
                                (("generate", "-n", "-1"), ["error: --max-tokens: '-1'"]), (("generate", "--prompt"), ["--prompt: its value is missing"]),
                                (("generate", "--device", "tpu"), ["'tpu' is not one of auto,cuda,cpu"]),
                                (("serve", "--api-key-fil", "x"), ["--api-key-file"])):

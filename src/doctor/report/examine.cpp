@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "doctor/report.h"
@@ -28,7 +29,7 @@ Status status_of(const Check& check, const Outcome& outcome) {
 
 bool is_wanted(const Check& check, const ExamineOptions& options) {
   const auto holds = [&](const std::vector<std::string>& ids) {
-    return std::find(ids.begin(), ids.end(), check.id) != ids.end();
+    return std::ranges::any_of(ids, [&](const std::string& id) { return equal_ignoring_case(id, check.id); });
   };
   if (holds(options.waived)) return false;
   if (!options.only.empty()) return holds(options.only);
