@@ -232,7 +232,7 @@ void check(const LoadBenchOptions& options) {
     throw UsageError("--prompt-ids sends token ids, which only --endpoint completions takes");
   if (!trace && !options.rate && !options.sweep && options.concurrency == 0)
     throw UsageError(
-        "say how much load: --rate R (requests a second), --concurrency C (at once) or --sweep "
+        "say how much load: --rate R (requests per second), --concurrency C (at once) or --sweep "
         "LOW:HIGH:STEPS");
 }
 

@@ -337,7 +337,7 @@ Outcome memory_is_stable(const Facts& facts) {
     if (!now) return without(now);
     const double per_minute = grown.value_or(0) / engine.interval_s * 60;
     return judge(per_minute < std::max(0.01 * *now, 50e6),
-        format("memory grows by {} a minute", human_bytes(per_minute)));
+        format("memory grows by {} per minute", human_bytes(per_minute)));
   });
 }
 

@@ -103,8 +103,8 @@ bool is_of_the_job(const Facts& facts, int64_t pid, int64_t job) {
 Outcome gpus_are_ours(const Facts& facts) {
   if (!facts.job) return not_applicable("no job was named (--pid)");
   const int64_t job = to_integer(facts.intent.pid).value_or(0);
-  return every_gpu(
-      facts, "others use the job's GPUs", "no stranger is on the job's GPUs", [&](const Gpu& gpu) -> Wrong {
+  return every_gpu(facts, "others use the job's GPUs", "no other process is on the job's GPUs",
+      [&](const Gpu& gpu) -> Wrong {
         const auto used = gpu.number("memory.used"), total = gpu.number("memory.total");
         if (!gpu.text("processes") || !uses(gpu, job)) return std::nullopt;
         for (const GpuProcess& process : gpu.processes())

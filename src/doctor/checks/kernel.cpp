@@ -186,7 +186,7 @@ Outcome no_stranger_burns_cpu(const Facts& facts) {
           strangers.push_back({format("{}", process.pid), format("{}, {:.1f} CPUs", process.name, busy)});
         }
         Outcome outcome = bad_if_any(std::move(strangers),
-            "processes that are no part of the job use CPU time", "no stranger uses much CPU time");
+            "processes that are no part of the job use CPU time", "no other process uses much CPU time");
         return outcome.verdict == Verdict::kBad ? with_risk(std::move(outcome), 0.5 * taken) : outcome;
       },
       facts.host.processes, facts.cpu.online);
@@ -348,7 +348,7 @@ constexpr Check kChecks[] = {
     {"HST-36", Layer::kHost, Level::kWarn, 0.10, "Nobody waits for disks",
         "Threads waited for I/O: loaders that do, starve the GPU.", "in proportion to the waiting",
         FixKind::kAdvice, "see the storage checks; cache or prefetch more", "", "H09", io_pressure},
-    {"HST-23", Layer::kHost, Level::kWarn, 0.05, "No stranger burns CPU time",
+    {"HST-23", Layer::kHost, Level::kWarn, 0.05, "No other process uses CPU time",
         "A scanner or indexer takes cores and caches from the job.", "its share of the CPUs, and jitter",
         FixKind::kAdvice, "stop or pin process {it}", "", "F01", no_stranger_burns_cpu},
     {"HST-24", Layer::kHost, Level::kFail, 0.20, "The IOMMU lets direct copies pass",

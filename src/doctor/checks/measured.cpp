@@ -225,7 +225,7 @@ Outcome disk_seeks_fast(const Facts& facts) {
   return with_measured(facts, [](const MeasuredFacts& m) {
     return when_known(
         [](double rate) {
-          return judge(rate >= 1000, format("{:.0f} random reads a second, one at a time", rate));
+          return judge(rate >= 1000, format("{:.0f} random reads per second, one at a time", rate));
         },
         m.number("disk.random_reads"));
   });
@@ -305,7 +305,7 @@ constexpr Check kChecks[] = {
         "Below 200 MB/s weights of 100 GB take ten minutes.", "loading and data", FixKind::kAdvice,
         "local NVMe; see the storage checks", "", "H10,H08", disk_reads_fast},
     {"MSR-09", Layer::kMeasured, Level::kWarn, 0.05, "The disk seeks fast",
-        "A thousand random reads a second are a spinning disk's or a far volume's.",
+        "A thousand random reads per second are a spinning disk's or a far volume's.",
         "small files and shuffled reads", FixKind::kAdvice, "local NVMe, or larger shards", "", "H06",
         disk_seeks_fast},
     {"MSR-19", Layer::kMeasured, Level::kWarn, 0.03, "The disk syncs fast",

@@ -87,7 +87,7 @@ Outcome memory_is_not_compacting(const Facts& facts) {
       [&](double stalls, double fallbacks) {
         const double rate = (stalls + fallbacks) / std::max(facts.counters.interval_s, 1e-3);
         return judge(rate < kMostCompactionsPerSecond,
-            format("{:.1f} compaction stalls and failed huge pages a second", rate));
+            format("{:.1f} compaction stalls and failed huge pages per second", rate));
       },
       facts.counters.delta("vmstat.compact_stall"), facts.counters.delta("vmstat.thp_fault_fallback"));
 }

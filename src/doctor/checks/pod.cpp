@@ -79,7 +79,7 @@ Outcome cpus_are_whole(const Facts& facts) {
 }
 
 Outcome gpus_are_whole(const Facts& facts) {
-  return each_container(facts, "GPUs are asked for wrongly", "GPUs are asked for rightly",
+  return each_container(facts, "GPU requests are wrong", "GPU requests are correct",
       [](const PodSpec&, const Document& container) -> Wrong {
         bool whole = false, slice = false;
         for (const auto& [name, value] : container.at("resources.limits").members) {
@@ -327,7 +327,7 @@ constexpr Check kChecks[] = {
     {"POD-02", Layer::kPod, Level::kWarn, 0.08, "CPUs are whole",
         "The static CPU manager gives exclusive CPUs for whole numbers alone.", "shared CPUs",
         FixKind::kSetting, "cpu: \"16\", not 15500m", "", "G08", cpus_are_whole},
-    {"POD-03", Layer::kPod, Level::kFail, 0.50, "GPUs are asked for rightly",
+    {"POD-03", Layer::kPod, Level::kFail, 0.50, "GPU requests are correct",
         "GPUs come in whole numbers, as limits, of one kind.", "the pod stays pending", FixKind::kSetting,
         "limits: nvidia.com/gpu: N", "", "G07,E02,G03", gpus_are_whole},
     {"POD-04", Layer::kPod, Level::kFail, 0.15, "Shared memory is mounted",

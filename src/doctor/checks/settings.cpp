@@ -378,7 +378,7 @@ constexpr Check kChecks[] = {
         FixKind::kSetting, "a smaller bucket_cap_mb", "", "N04,O05,M08,O08", buckets_overlap},
     {"CFG-17", Layer::kConfiguration, Level::kFail, 0.50, "The model fits",
         "State that does not fit ends the run, or pages.", "out of memory", FixKind::kSetting,
-        "more tensor parallelism, ZeRO-3/FSDP, or fewer bytes a weight", "", "N06,M02", memory_plan_fits},
+        "more tensor parallelism, ZeRO-3/FSDP, or fewer bytes per weight", "", "N06,M02", memory_plan_fits},
     {"CFG-18", Layer::kConfiguration, Level::kFail, 0.40, "Tensor parallelism stays inside NVLink",
         "It communicates in every layer; over the network each layer waits.", "several times slower",
         FixKind::kSetting, "tensor parallelism up to the GPUs of a node, pipeline or data parallelism beyond",

@@ -142,7 +142,7 @@ std::vector<JournalEntry> parse_journal(std::string_view text, const std::string
       entries.push_back(std::move(entry));
     } catch (const std::exception&) {
       throw Error(
-          format("{}:{}: not a line of the doctor's journal: mend or remove it by hand", what, number));
+          format("{}:{}: not a line of the doctor's journal: repair or remove it by hand", what, number));
     }
   }
   return entries;

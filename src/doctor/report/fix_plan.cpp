@@ -146,7 +146,7 @@ void add_refusals(std::string& script, const Report& report) {
 std::string fix_plan(const Report& report) {
   std::string script = "#!/bin/sh\n";
   script += commented(
-      "A plan to mend what 'cheetah doctor' found on " + report.subject + ". Read it before you run it:");
+      "A plan to fix what 'cheetah doctor' found on " + report.subject + ". Read it before you run it:");
   script += kHeader;
   script += "\napply() {\n" + function_of(report, When::kNow, false) + "}\n\npersist() {\n" +
             function_of(report, When::kLasting, false) + "}\n\nundo() {\n" +

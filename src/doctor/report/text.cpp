@@ -102,7 +102,7 @@ std::string report_text(const Report& report, const TextOptions& options) {
       report.count(Status::kInfo), report.count(Status::kPass), report.count(Status::kNotApplicable),
       report.count(Status::kUnknown));
   text += format("goodput at risk: {:.0f} %{}\n", 100 * report.goodput_at_risk,
-      report.goodput_at_risk > 0 ? "; the dearest first:" : "");
+      report.goodput_at_risk > 0 ? "; the costliest first:" : "");
   for (const Finding& finding : report.findings)
     if (finding.risk > 0)
       text += format("  {:>3.0f} %  {}  {}\n", 100 * finding.risk, finding.check->id, finding.outcome.found);

@@ -188,7 +188,7 @@ GlobalReport global_report(const WarpAccess& access) {
 
 BankReport bank_report(const WarpAccess& access) {
   if (access.width > 16)
-    throw Error(format("{} bytes a lane: shared memory moves at most 16 in one instruction", access.width));
+    throw Error(format("{} bytes per lane: shared memory moves at most 16 in one instruction", access.width));
   BankReport report;
   const int64_t num_phases = std::max<int64_t>(1, access.width / kBankBytes), lanes = kLanes / num_phases;
   for (int64_t phase = 0; phase < num_phases; ++phase) {

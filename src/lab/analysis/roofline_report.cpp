@@ -84,7 +84,7 @@ std::string plot(const RoofSet& roofs, const std::vector<PointReading>& points) 
   for (size_t i = 0; i < std::min(points.size(), kMaxMarks); ++i)
     canvas.put(
         place_of(points[i]), points[i].achieved > 0 ? points[i].achieved : points[i].attainable, mark_of(i));
-  std::string text = "\nFLOP/s by FLOP a byte, both logarithmic\n";
+  std::string text = "\nFLOP/s by FLOP per byte, both logarithmic\n";
   for (int row = 0; row < kRows; ++row)
     text += format("{:>10} |{}\n", row % 4 == 0 ? rate(canvas.y_of(row), "") : "", canvas.row(row));
   text += format("{:>10} +{}\n{:>11}{:<22.3g}{:<22.3g}{:>22.3g}\n", "", std::string(kColumns, '-'), "",
@@ -110,7 +110,7 @@ std::string point_text(const PointReading& reading, const std::string& mark) {
   const RooflinePoint& point = reading.point;
   std::string text = format("\n{}{} ({})\n", mark, point.name, point.dtype);
   for (const LevelReading& level : reading.levels) {
-    text += format("  {:<5} {:.4g} FLOP a byte", level.level, level.intensity);
+    text += format("  {:<5} {:.4g} FLOP per byte", level.level, level.intensity);
     if (level.attainable > 0) text += format(", attainable {}", rate(level.attainable, "FLOP/s"));
     if (level.bandwidth_share > 0) text += format(", {:.3g} % of its bandwidth", 100 * level.bandwidth_share);
     text += "\n";

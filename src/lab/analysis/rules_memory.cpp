@@ -36,7 +36,7 @@ Finding narrow_words(const Counters& c) {
   f.strength = c["lane_bytes"] ? Strength::kSure : Strength::kLikely;
   f.evidence = evidence_of(c, {"sectors_per_request", "lane_bytes", "lsu_pipe_pct", "load_efficiency_pct"});
   f.evidence.push_back(stall_evidence(c, "lg_throttle"));
-  f.remedies = {"16 bytes a lane (float4), where base and length allow it; a scalar tail",
+  f.remedies = {"16 bytes per lane (float4), where base and length allow it; a scalar tail",
       "lab sass shows whether it was emitted"};
   f.expect = {"a quarter of the load instructions for the same bytes"};
   return f;
@@ -59,7 +59,7 @@ Finding again_words(const Counters& c) {
   f.evidence = evidence_of(c, {"dram_pct", "gflops", "math_pct", "dram_bytes", "least_bytes", "l1_hit_pct"});
   f.remedies = {"tile the operands in shared memory, so that each is read once a block",
       "block in registers: several results a thread", "fuse with the neighbour kernels", "lower precision"};
-  f.expect = {"DRAM in use falls while FLOP/s and FLOP a byte rise: a falling DRAM share is success here"};
+  f.expect = {"DRAM in use falls while FLOP/s and FLOP per byte rise: a falling DRAM share is success here"};
   return f;
 }
 
@@ -91,7 +91,7 @@ Finding exchange_words(const Counters& c) {
       .evidence = {stall_evidence(c, "barrier")},
       .remedies =
           {"where lanes of one warp exchange values: shuffles or cooperative-group reduces, no barrier",
-              "across warps: one value a warp through shared memory, one barrier"},
+              "across warps: one value per warp through shared memory, one barrier"},
       .expect = {"fewer shared loads, stores and barriers"}};
 }
 
