@@ -25,14 +25,15 @@ TEST(OneProcessCluster, ItsRouterTellsWorkersServicesAndCounts) {
   const auto state = [&] { return parse_json(cluster.router->backend().cluster_state(), "state"); };
   EXPECT_TRUE(OneProcess::becomes([&] { return state()["counters"]["requests"] == 1; })) << cluster.told();
   std::set<std::string> roles;
-  for (const Json& worker : state()["workers"]) {
+  const Json last = state();
+  for (const Json& worker : last["workers"]) {
     roles.insert(worker["role"].get<std::string>());
     EXPECT_EQ(worker["state"], "ready");
     EXPECT_EQ(worker["reachable"], true);
     EXPECT_GT(worker["pages_total"].get<int64_t>(), 0);
   }
   EXPECT_EQ(roles, (std::set<std::string>{"prefill", "decode"}));
-  EXPECT_EQ(state()["registry"]["up"], true);
+  EXPECT_EQ(last["registry"]["up"], true);
   EXPECT_EQ(cluster.workers[0]->backend().cluster_state(), "");
 }
 
