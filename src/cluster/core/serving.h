@@ -37,7 +37,7 @@ struct Serving {
   uint64_t next_sequence = 0;
   std::vector<int64_t> next_index;  // of each choice's tokens
   SaidTokens said;
-  std::optional<FetchFrom> fetch;   // a prefix that another worker has
+  std::optional<FetchFrom> fetch;  // a prefix that another worker has
   RemotePrompt prompt;
   bool pinned = false;  // imported pages wait in the cache for it
   Waterfall waterfall;

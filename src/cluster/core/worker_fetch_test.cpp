@@ -28,8 +28,8 @@ TEST(PrefixFetches, TheWorkerThatHasThePrefixIsAskedForIt) {
     worker.slab(index, kDecodeB);
     worker.imported(index);
   }
-  worker.hear(kDecodeB,
-      PrefillDone{.key = key_of(1), .reservation = kReservation, .end_token = 256, .num_slabs = 2});
+  worker.hear(
+      kDecodeB, PrefillDone{.key = key_of(1), .reservation = kReservation, .end_token = 256, .num_slabs = 2});
   EXPECT_EQ(worker.wanted<EngineSubmit>().size(), 1u) << "the rest is computed here";
   worker.engine(event_of({7}, true));
   EXPECT_TRUE(worker.empty()) << worker.core.describe();
