@@ -240,7 +240,7 @@ def settled(cluster):
     return all(node.metrics()[name] == 0 for node in cluster.nodes.values() for name in names)
 
 
-def summary(rounds, program):
+def summary(rounds, options):
     def total(key):
         return sum(one[key] for one in rounds)
     kinds = {}
@@ -254,11 +254,12 @@ def summary(rounds, program):
     for name in ("all", "with_capacity", "mid_stream"):
         values = [value for one in rounds for value in one["recoveries"][name]]
         out[f"recovery_{name}_s"] = {"count": len(values), "p50": quantile(values, 0.5), "p99": quantile(values, 0.99), "max": quantile(values, 1)}
-    version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.split("\n")[0]
+    version = subprocess.run([options.program, "--version"], capture_output=True, text=True).stdout.split("\n")[0]
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
     cpu = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
     return {"what": "a cluster under faults, with clients that resume their streams", "program": version, "commit": commit,
-            "command": "scripts/cluster_storm.py " + " ".join(sys.argv[1:]), "cpu": cpu[1] if cpu else "", "cores": os.cpu_count(), **out,
+            "command": f"scripts/cluster_storm.py --requests {options.requests} --faults {options.faults} --rounds {options.rounds} "
+                       f"--clients {options.clients} --seed {options.seed}", "cpu": cpu[1] if cpu else "", "cores": os.cpu_count(), **out,
             "rounds": [{**{key: value for key, value in one.items() if key != "recoveries"},
                         "recovery_p99_s": quantile(one["recoveries"]["with_capacity"], 0.99)} for one in rounds]}
 
@@ -280,8 +281,8 @@ def storm(options, say=print):
         if one["wrong"] or one["cut"] or one["refusals_unjustified"]:
             say(json.dumps(one["details"]))
         if options.out:
-            pathlib.Path(options.out).write_text(json.dumps(summary(rounds, options.program), indent=1) + "\n")
-    return summary(rounds, options.program)
+            pathlib.Path(options.out).write_text(json.dumps(summary(rounds, options), indent=1) + "\n")
+    return summary(rounds, options)
 
 
 def main():
