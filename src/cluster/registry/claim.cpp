@@ -79,17 +79,4 @@ void guard(Transaction& transaction, const Claim& held) {
   transaction.expect.push_back({held.name, held.owner_revision});
 }
 
-bool EpochGate::admit(std::string_view name, uint64_t epoch) {
-  auto known = highest_.find(name);
-  if (known == highest_.end()) known = highest_.emplace(std::string(name), 0).first;
-  if (epoch < known->second) return false;
-  known->second = epoch;
-  return true;
-}
-
-uint64_t EpochGate::highest(std::string_view name) const {
-  const auto known = highest_.find(name);
-  return known == highest_.end() ? 0 : known->second;
-}
-
 }  // namespace cheetah::cluster

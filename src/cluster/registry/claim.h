@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// Ownership of one thing in the cluster (the planner's seat, a worker's role), by epoch.
+// Ownership of one thing in the cluster by epoch: of the planner's seat (node/planner_seat.h).
 //
 // The owner is the key NAME, written under its lease; the epoch is the key NAME.epoch, which stays and counts
-// up with every change of owner. A holder that lost its lease and does not know it yet still carries its old
-// epoch: the receiver compares (EpochGate) and refuses, and guarded writes fail.
+// up with every change of owner. The guarded writes of a holder that lost its lease and does not know it yet
+// fail.
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 
 #include "cluster/registry/registry.h"
@@ -36,16 +35,5 @@ void claim(Registry& registry, std::string name, std::string owner, uint64_t lea
 
 // Adds to `transaction` that it must not happen unless `held` is still held.
 void guard(Transaction& transaction, const Claim& held);
-
-// The receiving side: lets a thing's present owner pass and refuses older ones.
-class EpochGate {
- public:
-  // False: `epoch` is stale.
-  bool admit(std::string_view name, uint64_t epoch);
-  uint64_t highest(std::string_view name) const;
-
- private:
-  std::map<std::string, uint64_t, std::less<>> highest_;
-};
 
 }  // namespace cheetah::cluster
