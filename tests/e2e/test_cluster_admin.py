@@ -208,8 +208,12 @@ class Up(unittest.TestCase):
             self.assertEqual(cluster_command(cluster.port, "cordon", "decode-0").returncode, 0)
             wait_for_state(cluster.port, "decode-0", "cordoned")
             self.assertEqual(texts(post(cluster.port, case)[1]), expected, "the new worker answers as the old one")
-            # A router that dies takes no order with it.
+            # A router that dies takes no order with it, nor do all nodes at once.
             os.kill(cluster.pid_of("router"), signal.SIGKILL)
+            cluster.wait_until_answers()
+            wait_for_state(cluster.port, "decode-0", "cordoned")
+            for name in ("router", "prefill-0", "decode-0", "decode-1"):
+                os.kill(cluster.pid_of(name), signal.SIGKILL)
             cluster.wait_until_answers()
             wait_for_state(cluster.port, "decode-0", "cordoned")
             self.assertEqual(cluster_command(cluster.port, "uncordon", "decode-0").returncode, 0)

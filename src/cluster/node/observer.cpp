@@ -34,11 +34,13 @@ Observer::Observer(const ClusterUrl& url, const Credentials& credentials)
   config.credentials = credentials;
   mesh_ = make_tcp_mesh(config);
   MeshEvents events;
-  events.on_up = [this](WorkerId peer) {
+  events.on_up = [this, mesh = mesh_.get()](WorkerId peer) {  // which calls no more once it is gone
     seen_.with([&](Seen& seen) {
       seen[peer].linked = true;
       seen[peer].cordon = Cordon::kNone;  // until it says otherwise
     });
+    // A supervisor outlives its nodes: those that start again all at once hear of their orders from it.
+    if (const OrderBook book = orders_.copy(); !book.empty()) mesh->send(peer, encode(Orders{book.all()}));
     changed();
   };
   events.on_down = [this](WorkerId peer, const std::string&) {
