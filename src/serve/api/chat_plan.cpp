@@ -49,7 +49,6 @@ void prepare(
       plan.request.skip_special = false;  // the marks must be seen to be found
   }
   expect_calls(plan, services, prompt.text);
-  if (plan.request.grammar) plan.reasoning_is_hint = true;  // it leaves no room for thoughts
   bound_reasoning(plan, services, warnings);
 }
 

@@ -16,6 +16,7 @@
 #include "serve/api/json_text.h"
 #include "serve/api/reasoning_fields.h"
 #include "serve/api/sampler_fields.h"
+#include "serve/api/wanted_model.h"
 
 namespace cheetah {
 namespace {
@@ -142,11 +143,12 @@ ApiCall call_of(ChatPlan& plan, bool chat, ApiCall call) {
 }
 
 // Without anything to say a call asks for the model to be loaded, as it is.
-ApiCall loaded(const ChatPlan& plan, bool chat) {
+ApiCall loaded(const ChatPlan& plan, bool chat, std::string_view body) {
   ApiCall call;
-  call.body = format(R"({{"model":{},"created_at":"{}",{},"done":true,"done_reason":"load"}})",
+  call.body = format(R"({{"model":{},"created_at":"{}",{},"done":true,"done_reason":"{}"}})",
       json_string(plan.style.model), rfc3339(plan.style.created),
-      chat ? R"("message":{"role":"assistant","content":""})" : R"("response":"")");
+      chat ? R"("message":{"role":"assistant","content":""})" : R"("response":"")",
+      wanted_model(body).keep_alive_s == 0 ? "unload" : "load");
   return call;
 }
 
@@ -159,7 +161,7 @@ ApiCall chat(std::string_view body, const ApiServices& services, const CallFacts
   plan.tool_choice = {.mode = plan.tools ? ToolMode::kAuto : ToolMode::kNone, .named = {}};
   const OrderedJson* messages = fields.array("messages");
   fields.finish(services.strict_fields, call.warnings);
-  if (!messages || messages->empty()) return loaded(plan, true);
+  if (!messages || messages->empty()) return loaded(plan, true, body);
   plan.input.messages = read_messages(MessageConverter().convert(*messages), "messages");
   prepare(plan, services, facts, call.warnings);
   return call_of(plan, true, std::move(call));
@@ -188,7 +190,7 @@ ApiCall generate(std::string_view body, const ApiServices& services, const CallF
   fields.ignore({"images"});
   fields.no_effect("template", {R"("")"});
   fields.finish(services.strict_fields, call.warnings);
-  if (prompt.empty() && suffix.empty() && context.empty()) return loaded(plan, false);
+  if (prompt.empty() && suffix.empty() && context.empty()) return loaded(plan, false, body);
   std::vector<int32_t>& ids = plan.request.prompt;
   if (!suffix.empty()) {
     ids = fill_in_middle({.prefix = prompt, .suffix = suffix}, services, "suffix");

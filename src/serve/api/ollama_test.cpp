@@ -91,6 +91,9 @@ TEST(Ollama, GeneratesThroughTheTemplateOrRaw) {
   const Json json = answer_with(call, text_events({"Hello"})).json();
   EXPECT_EQ(json["response"], "Hello");
   EXPECT_EQ(json["context"].back(), 20);
+  EXPECT_EQ(
+      Json::parse(accepted(parse_ollama_generate, R"({"model":"cub","keep_alive":0})").body)["done_reason"],
+      "unload");
   EXPECT_EQ(accepted(parse_ollama_generate, R"({"model":"cub"})").body.find("\"done_reason\":\"load\"") ==
                 std::string::npos,
       false);

@@ -70,7 +70,8 @@ void bound_reasoning(ChatPlan& plan, const ApiServices& services, std::vector<st
   if (!plan.reasoning_tokens) return;
   const Tokenizer* const tokenizer = services.model.tokenizer();
   const OutputShape& shape = plan.shape;
-  if (!tokenizer || (!shape.harmony && shape.reasoning_close.empty())) {
+  const bool thinks = shape.harmony || !shape.reasoning_close.empty();
+  if (!tokenizer || !thinks || plan.request.grammar) {  // a grammar leaves no room for thoughts
     if (!plan.reasoning_is_hint) warnings.push_back(format("{} has no effect here", plan.reasoning_param));
     return;
   }

@@ -52,6 +52,17 @@ TEST(ReasoningFields, WithoutThoughtsABudgetIsNamedAndAnEffortPassedOver) {
   EXPECT_TRUE(accepted(parse_chat_completion, chat(R"(,"reasoning_effort":"low")")).warnings.empty());
 }
 
+TEST(ReasoningFields, AnAnswerWithAFormHasNoThoughtsToEnd) {
+  TemplatedModel model(kThinks);
+  const std::string tool =
+      R"(,"tools":[{"type":"function","function":{"name":"now","parameters":{"type":"object","properties":{}}}}],"tool_choice":"required")";
+  for (const std::string& form : {tool, std::string(R"(,"guided_choice":["yes","no"])")}) {
+    ApiCall call = accepted(parse_chat_completion, chat(form + R"(,"reasoning_budget":2)"), model.services());
+    EXPECT_FALSE(call.requests[0].reasoning);
+    EXPECT_EQ(call.warnings, std::vector<std::string>{"reasoning_budget has no effect here"});
+  }
+}
+
 TEST(ReasoningFields, ThinkingEndsWhenTheBudgetIsUsedUp) {
   TemplatedModel model(kThinks);
   for (const int64_t tokens : {0, 3, 10}) {
