@@ -151,7 +151,7 @@ void Settings::add_number(
 
 void Settings::add_seconds(
     const std::string& name, double& target, double low, double high, const std::string& help) {
-  add({name, format("{:g}s", target), help,
+  add({name, format("{:.15g}s", target), help,  // without an exponent: it is read again
       [&target, low, high](const std::string& where, const std::string& text) {
         target = parse_seconds(where, text, low, high);
       },

@@ -87,6 +87,15 @@ class Start(ProgramTest):
             file.flush()
             self.fails(2, "serve", "--config", file.name, mentions=("max-queue",))
 
+    def test_the_printed_settings_are_a_file_that_reads_back(self):
+        printed = self.ok("serve", "--print-config")
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(printed)
+            file.flush()
+            again = self.ok("serve", "--config", file.name, "--print-config")
+        values = [[line.split("#")[0].strip() for line in text.splitlines()] for text in (printed, again)]
+        self.assertEqual(*values)
+
     def test_print_config_tells_the_sources(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
             file.write("max-queue = 5\n")
