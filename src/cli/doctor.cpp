@@ -20,6 +20,7 @@ Examples:
   cheetah doctor --purpose train --multi-node --data /data --checkpoints /ckpt
   cheetah doctor --pid 4242 --json --fail-on fail
   cheetah doctor --save node7.json       cheetah doctor --from node7.json
+  cheetah doctor --html node7.html
   cheetah doctor fix-plan > plan.sh      cheetah doctor explain GPU-12
   cheetah doctor --fix --only HST-12     cheetah doctor --undo
   cheetah doctor engine http://127.0.0.1:8000 --slo-ttft 500

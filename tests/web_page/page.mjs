@@ -351,6 +351,25 @@ test("inspects a request down to the scheduler's decisions", kTest, async () => 
   await close(page);
 });
 
+test("asks the model that is chosen, and remembers it", kTest, async () => {
+  front.seen.models = ["cub-7m", "large"];
+  try {
+    const page = await open();
+    await until_text(page, "#model", /cub-7m.*large/);
+    await page.selectOption("#model", "large");
+    assert.match(await page.title(), /large/);
+    await ask(page, "LINES please");
+    await idle(page);
+    assert.equal(front.seen.bodies.at(-1).model, "large");
+    await page.reload();
+    await until_text(page, "#model", /large/);
+    assert.equal(await page.inputValue("#model"), "large");
+    await close(page);
+  } finally {
+    front.seen.models = null;
+  }
+});
+
 test("sends a JSON schema, and says where one is wrong", kTest, async () => {
   const page = await open();
   await until_text(page, "#model", /cub-7m/);

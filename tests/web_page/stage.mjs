@@ -121,6 +121,10 @@ export function start_front(target) {
       response.end(JSON.stringify({ ...stats, ready: false, loading: { read_bytes: 43, total_bytes: 100, share: 0.43 } }));
       return;
     }
+    if (seen.models && request.url === "/v1/models") {
+      response.end(JSON.stringify({ data: seen.models.map((id) => ({ id })) }));
+      return;
+    }
     const part = kParts[prompt.split(" ")[0]];
     if (part) {
       response.writeHead(200, { "content-type": "text/event-stream" });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/markup.h"
@@ -40,9 +41,9 @@ std::string fix_html(const Fix& fix) {
   const std::string commands = commands_of(fix);
   std::string out;
   if (!fix.refusal.empty())
-    out = format("<p><b>Fix</b> not by command: {}</p>\n", escape_markup(fix.refusal));
+    out = format("<p><b>Fix</b>, not by command: {}.</p>\n", escape_markup(fix.refusal));
   else if (commands.empty())
-    out = format("<p><b>Fix</b> {}</p>\n", escape_markup(fix.advice));
+    out = format("<p><b>Fix</b>: {}.</p>\n", escape_markup(fix.advice));
   else
     out = format(
         "<p><b>Fix</b></p>\n<div class=\"table\" tabindex=\"0\" role=\"region\" aria-label=\"Commands\">"
@@ -66,9 +67,9 @@ std::string trouble_html(const Finding& finding) {
   const Check& check = *finding.check;
   std::string out = format("<section id=\"{0}\"><h3>{1} <span class=\"soft\">{0}</span> {2}</h3>\n", check.id,
       badge_of(finding), escape_markup(finding.outcome.found));
-  out +=
-      format("<p>{}</p>\n<p class=\"soft\">{}{}</p>\n", escape_markup(check.why), escape_markup(check.effect),
-          finding.risk > 0 ? format(" Up to {:.0f} % of goodput.", 100 * finding.risk) : "");
+  out += format("<p>{}</p>\n<p class=\"soft\">Effect: {}{}.</p>\n", escape_markup(check.why),
+      escape_markup(check.effect),
+      finding.risk > 0 ? format("; up to {:.0f} % of goodput", 100 * finding.risk) : "");
   return out + fix_html(finding.fix) + evidence_html(finding.outcome) + "</section>\n";
 }
 
@@ -121,7 +122,9 @@ std::string report_html(const Report& report, const std::string& date) {
           others_html(report, "Not applicable", {Status::kNotApplicable});
   for (const std::string& problem : report.problems)
     body += format("<p class=\"note\">{}</p>\n", escape_markup(problem));
-  return report_page({.kind = "Doctor", .title = report.subject, .date = date, .about = ""}, body);
+  std::string title = report.subject;
+  if (!title.empty()) title.front() = ascii_upper(title.front());
+  return report_page({.kind = "Doctor", .title = title, .date = date, .about = ""}, body);
 }
 
 }  // namespace cheetah::doctor
