@@ -238,7 +238,10 @@ TEST(Resume, WhatIsNotToldYetIsSaidAgainEventByEvent) {
       ResumedChoice before;
       const size_t known = random.next_u32() % events.size();
       for (size_t i = 0; i < known; ++i)
-        for (const GeneratedToken& token : events[i].tokens) before.tokens.push_back(token.id);
+        for (const GeneratedToken& token : events[i].tokens) {
+          before.tokens.push_back(token.id);
+          before.mirostat_mu = events[i].mirostat_mu;
+        }
       skipped[choice] = std::min<size_t>(random.next_u32() % (events.size() + 1), known);
       before.told = static_cast<int64_t>(skipped[choice]);
       resumed.resume.push_back(before);

@@ -23,7 +23,7 @@ size_t Speculator::group_of(int64_t match) {
 // What the request may still get, less the token that every step brings; keys are not turned anew in between.
 int64_t Speculator::longest_draft(const Sequence& sequence) const {
   const GenerationRequest& request = sequence.request->request;
-  if (request.sampling.mirostat != Mirostat::kOff) return 0;  // each token changes how the next is chosen
+  if (request.sampling.uses_mirostat()) return 0;  // each token changes how the next is chosen
   if (sequence.rules.reasoning && !sequence.rules.reasoning->done())
     return 0;  // the next may be a forced one
   const auto length = std::ssize(sequence.tokens);

@@ -47,7 +47,9 @@ void RoutedRequests::hear(WorkerId from, Recalled& message, RouterStep& step) {
   request.remembers = from;
   request.client.request.max_tokens = message.max_tokens;  // admission may have made them fewer
   request.client.request.min_tokens = message.min_tokens;
-  if (message.choices.size() == request.got.size() && resumable(request.client.request)) {
+  // Tokens alone do not tell how far Mirostat had come: such an answer is computed again from its start.
+  const GenerationRequest& wanted = request.client.request;
+  if (message.choices.size() == request.got.size() && resumable(wanted) && !wanted.sampling.uses_mirostat()) {
     request.known = std::move(message.choices);
     for (size_t i = 0; i < request.known.size(); ++i) {
       const int64_t has = i < request.client.has->size() ? (*request.client.has)[i] : 0;
