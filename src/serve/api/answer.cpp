@@ -74,8 +74,10 @@ AnswerStyle make_style(const ApiServices& services, const CallFacts& facts, cons
 void UsageCount::add(size_t index, const GenerationEvent& event, bool reasoning) {
   completion_ += std::ssize(event.tokens);
   if (reasoning) reasoning_ += std::ssize(event.tokens);
-  accepted_ += event.accepted_drafts;  // on the last event of a choice
-  rejected_ += event.rejected_drafts;
+  if (tells_drafts_) {
+    accepted_ += event.accepted_drafts;  // on the last event of a choice
+    rejected_ += event.rejected_drafts;
+  }
   if (event.finish) cached_[index] = event.cached_tokens;
 }
 
@@ -102,6 +104,8 @@ std::string timings_json(const GenerationEvent& last, const TokenTimes* tokens) 
   const int64_t prompt_n = last.prompt_tokens - last.cached_tokens;
   const SharedClusterTimes cluster = cluster_times_of(last);
   std::string more = cluster ? cluster_json(*cluster) : "";
+  if (const int64_t drafted = last.accepted_drafts + last.rejected_drafts; drafted > 0)
+    more += format(R"(,"draft_n":{},"draft_n_accepted":{})", drafted, last.accepted_drafts);
   if (tokens != nullptr) {
     more += ",\"token_ms\":[";
     for (const EngineTime made : tokens->made())

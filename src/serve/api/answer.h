@@ -31,7 +31,10 @@ AnswerStyle make_style(const ApiServices& services, const CallFacts& facts, cons
 // Tokens of all requests of a call.
 class UsageCount {
  public:
-  UsageCount(int64_t prompt_tokens, size_t num_requests) : prompt_(prompt_tokens), cached_(num_requests) {}
+  // `tells_drafts`: the client predicted the answer and wants to know how well. Elsewhere drafts are the server's own
+  // affair: how many there are depends on the moment, and equal calls have equal answers.
+  UsageCount(int64_t prompt_tokens, size_t num_requests, bool tells_drafts = false)
+      : prompt_(prompt_tokens), cached_(num_requests), tells_drafts_(tells_drafts) {}
   // Generated tokens are counted as they come; the cached ones are known at the end.
   void add(size_t index, const GenerationEvent& event, bool reasoning);
 
@@ -44,6 +47,7 @@ class UsageCount {
  private:
   int64_t prompt_ = 0, completion_ = 0, reasoning_ = 0, accepted_ = 0, rejected_ = 0;
   std::vector<int64_t> cached_;  // by request
+  bool tells_drafts_ = false;
 };
 
 // When each token of a request's first choice was made, for those who look at tokens.

@@ -14,7 +14,7 @@ class ChatWriter : public ResponseWriter {
  public:
   explicit ChatWriter(const ChatPlan& plan)
       : style_(plan.style),
-        usage_(std::ssize(plan.request.prompt), 1),
+        usage_(std::ssize(plan.request.prompt), 1, !plan.request.prediction.empty()),
         prompt_ids_(plan.style.token_ids ? plan.request.prompt : std::vector<int32_t>()),
         choices_(static_cast<size_t>(plan.request.n), ChatChoice(plan.shape, plan.tool_choice.parallel)),
         call_prefix_("call_" + plan.style.id.substr(plan.style.id.find('-') + 1)) {
