@@ -19,6 +19,8 @@
 #include "cli/signals.h"
 #include "gpu/ceilings.h"
 #include "hw/ceilings.h"
+#include "kernels/gemm/cpu_unit.h"
+#include "model/weights.h"
 
 namespace cheetah {
 namespace {
@@ -93,17 +95,35 @@ int run_scenario_bench(const BenchOptions& options, bool default_prompt) {
 struct Ceilings {
   double read_bandwidth = 0;  // bytes/s
   double fma_peak = 0;        // operations/s
+  std::string unit = "F32 FMA";
+  double unit_peak = 0;  // operations/s of that
 };
 
-Ceilings measure_ceilings(LocalEngine& engine) {
-  if (!engine.on_cuda())
-    return {.read_bandwidth = measure_read_bandwidth(engine.threads()),
-        .fma_peak = measure_fma_peak(engine.threads())};
+// The unit that multiplies most of the model: that of its layers' weights.
+CpuUnit unit_of(const Model& model, Precision precision) {
+  const AttentionWeights& first = model.weights().layers.front().attention;
+  return unit_for(first.o.w, precision);
+}
+
+Ceilings measure_cpu_ceilings(ThreadPool& threads, CpuUnit unit) {
+  Ceilings ceilings{.read_bandwidth = measure_read_bandwidth(threads), .fma_peak = measure_fma_peak(threads)};
+  if (unit == CpuUnit::kInt8Dots)
+    ceilings.unit = "INT8 dots", ceilings.unit_peak = measure_int8_dot_peak(threads);
+  if (unit == CpuUnit::kBf16Dots)
+    ceilings.unit = "BF16 dots", ceilings.unit_peak = measure_bf16_dot_peak(threads);
+  if (unit == CpuUnit::kF32) ceilings.unit_peak = ceilings.fma_peak;
+  return ceilings;
+}
+
+Ceilings measure_ceilings(LocalEngine& engine, Precision precision) {
+  if (!engine.on_cuda()) return measure_cpu_ceilings(engine.threads(), unit_of(engine.model(), precision));
   const gpu::DeviceInfo device = gpu::query_device();
   gpu::DeviceMemory memory(device);
   gpu::Stream stream(device);
-  return {.read_bandwidth = gpu::measure_read_bandwidth(memory, stream),
+  Ceilings ceilings{.read_bandwidth = gpu::measure_read_bandwidth(memory, stream),
       .fma_peak = gpu::measure_fma_peak(memory, stream)};
+  ceilings.unit_peak = ceilings.fma_peak;
+  return ceilings;
 }
 
 int run_bench_engine(const BenchOptions& options) {
@@ -120,7 +140,7 @@ int run_bench_engine(const BenchOptions& options) {
     throw Error(
         format("the caches of batch {} do not fit in memory; use a smaller --batch, --context or --gen",
             plan.max_batch()));
-  const Ceilings ceilings = measure_ceilings(engine);
+  const Ceilings ceilings = measure_ceilings(engine, precision_of(options.engine.compute));
   std::optional<GpuRecorder> recorder;
   if (engine.on_cuda()) recorder.emplace(watch_gpu());
   const InterruptScope interrupt;
@@ -139,6 +159,8 @@ int run_bench_engine(const BenchOptions& options) {
       .device = engine.device_name(),
       .read_bandwidth = ceilings.read_bandwidth,
       .fma_peak = ceilings.fma_peak,
+      .unit = ceilings.unit,
+      .unit_peak = ceilings.unit_peak,
       .gpu = recorder ? recorder->stop() : std::vector<GpuReading>()};
   if (options.json != "-") print_report(bench_table(facts));
   json.write(bench_json(facts));

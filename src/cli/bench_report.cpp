@@ -38,7 +38,8 @@ Json prompt_json(const BenchFacts& facts) {
       {"tokens_per_second", prompt_rate(facts)}, {"seconds_median", median(facts.samples.prompt_seconds)},
       {"seconds_spread", relative_spread(facts.samples.prompt_seconds)},
       {"samples", facts.samples.prompt_seconds.size()}, {"flops_per_second", prompt_flops_rate(facts)},
-      {"fma_ceiling_share", prompt_flops_rate(facts) / facts.fma_peak}};
+      {"fma_ceiling_share", prompt_flops_rate(facts) / facts.fma_peak}, {"unit", facts.unit},
+      {"unit_ceiling_share", prompt_flops_rate(facts) / facts.unit_peak}};
 }
 
 Json decode_json(const BenchFacts& facts, const DecodeSamples& decode) {
@@ -78,7 +79,7 @@ std::string bench_table(const BenchFacts& facts) {
                    : format("prompts {} x {}", facts.plan.prompts, facts.plan.prompt_length()),
         format("{:.1f}", prompt_rate(facts)), format("{:.1f} ms", 1e3 * median(facts.samples.prompt_seconds)),
         format("{:.1f} %", 100 * relative_spread(facts.samples.prompt_seconds)),
-        format("{:.0f} % F32 FMA", 100 * prompt_flops_rate(facts) / facts.fma_peak)});
+        format("{:.0f} % {}", 100 * prompt_flops_rate(facts) / facts.unit_peak, facts.unit)});
   for (const DecodeSamples& decode : facts.samples.decode) {
     if (decode.step_seconds.empty()) continue;
     const double step = median(decode.step_seconds);
@@ -89,10 +90,12 @@ std::string bench_table(const BenchFacts& facts) {
   }
   return format(
       "{}, {} parameters, weights {} ({}), cache {}, compute {}, {}, {} threads\n"
-      "ceilings measured now: read {:.1f} GB/s, F32 FMA {:.1f} GFLOP/s\n\n{}",
+      "ceilings measured now: read {:.1f} GB/s, F32 FMA {:.1f} GFLOP/s{}\n\n{}",
       facts.model.name(), human_count(static_cast<double>(facts.model.num_parameters())), facts.dtype,
       human_bytes(static_cast<double>(facts.model.weight_bytes())), name_of(facts.kv_dtype), facts.compute,
-      facts.device, facts.threads, facts.read_bandwidth / 1e9, facts.fma_peak / 1e9, table.render());
+      facts.device, facts.threads, facts.read_bandwidth / 1e9, facts.fma_peak / 1e9,
+      facts.unit_peak == facts.fma_peak ? "" : format(", {} {:.1f} GOP/s", facts.unit, facts.unit_peak / 1e9),
+      table.render());
 }
 
 Json bench_json(const BenchFacts& facts) {
@@ -102,8 +105,8 @@ Json bench_json(const BenchFacts& facts) {
                     {"parameters", facts.model.num_parameters()},
                     {"weight_bytes", facts.model.weight_bytes()}, {"dtype", facts.dtype},
                     {"kv_dtype", std::string(name_of(facts.kv_dtype))}, {"compute", facts.compute}}},
-      {"ceilings",
-          {{"read_bytes_per_second", facts.read_bandwidth}, {"fma_flops_per_second", facts.fma_peak}}}};
+      {"ceilings", {{"read_bytes_per_second", facts.read_bandwidth}, {"fma_flops_per_second", facts.fma_peak},
+                       {"unit", facts.unit}, {"unit_operations_per_second", facts.unit_peak}}}};
   result["provenance"]["gpu"] = gpu_readings_json(facts.gpu);
   result["prompt"] = facts.samples.prompt_seconds.empty() ? Json(nullptr) : prompt_json(facts);
   result["decode"] = Json::array();

@@ -19,7 +19,9 @@ struct BenchFacts {
   int threads;
   std::string device;           // "CPU", "NVIDIA H200"
   double read_bandwidth;        // bytes/s, measured in the same run
-  double fma_peak;              // operations/s, measured in the same run
+  double fma_peak;              // operations/s in F32, measured in the same run
+  std::string unit;             // what multiplies the layers' weights: "F32 FMA", "INT8 dots"
+  double unit_peak;             // its operations/s, measured in the same run
   std::vector<GpuReading> gpu;  // while it was measured; none on the CPU or without NVML
 };
 

@@ -66,6 +66,62 @@ double multiply_add(int64_t rounds, float* sink) {
   return static_cast<double>(rounds) * 12 * 2 * static_cast<double>(hn::Lanes(d));
 }
 
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL
+
+// Highway 1.0.3 names other extensions in this target's options than these, so the compiler would refuse the
+// intrinsics.
+struct Int8Dots {
+  using Sum = __m512i;
+  static constexpr double kOperations = 2 * 64;
+  static bool present() { return true; }
+  static Sum first(int chain) { return _mm512_set1_epi32(chain); }
+  static HWY_INLINE void add(Sum& sum, __m512i x) { asm("vpdpbusd %1, %1, %0" : "+v"(sum) : "v"(x)); }
+  static float reduce(Sum sum) { return static_cast<float>(_mm512_reduce_add_epi32(sum)); }
+};
+struct Bf16Dots {
+  using Sum = __m512;
+  static constexpr double kOperations = 2 * 32;
+  static bool present() { return __builtin_cpu_supports("avx512bf16"); }
+  static Sum first(int chain) { return _mm512_set1_ps(static_cast<float>(chain)); }
+  static HWY_INLINE void add(Sum& sum, __m512i x) { asm("vdpbf16ps %1, %1, %0" : "+v"(sum) : "v"(x)); }
+  static float reduce(Sum sum) { return _mm512_reduce_add_ps(sum); }
+};
+
+// Twelve chains in variables of their own: an array of them would live in memory.
+template <class Dots>
+double dot(int64_t rounds, float* sink) {
+  if (!Dots::present()) return 0;
+  const __m512i x = _mm512_set1_epi32(static_cast<int>(rounds & 1));
+  auto s0 = Dots::first(0), s1 = Dots::first(1), s2 = Dots::first(2), s3 = Dots::first(3);
+  auto s4 = Dots::first(4), s5 = Dots::first(5), s6 = Dots::first(6), s7 = Dots::first(7);
+  auto s8 = Dots::first(8), s9 = Dots::first(9), s10 = Dots::first(10), s11 = Dots::first(11);
+  for (int64_t i = 0; i < rounds; ++i) {
+    Dots::add(s0, x);
+    Dots::add(s1, x);
+    Dots::add(s2, x);
+    Dots::add(s3, x);
+    Dots::add(s4, x);
+    Dots::add(s5, x);
+    Dots::add(s6, x);
+    Dots::add(s7, x);
+    Dots::add(s8, x);
+    Dots::add(s9, x);
+    Dots::add(s10, x);
+    Dots::add(s11, x);
+  }
+  for (const auto& sum : {s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11}) *sink += Dots::reduce(sum);
+  return static_cast<double>(rounds) * 12 * Dots::kOperations;
+}
+double dot_int8(int64_t rounds, float* sink) { return dot<Int8Dots>(rounds, sink); }
+double dot_bf16(int64_t rounds, float* sink) { return dot<Bf16Dots>(rounds, sink); }
+
+#else
+
+double dot_int8(int64_t, float*) { return 0; }
+double dot_bf16(int64_t, float*) { return 0; }
+
+#endif
+
 }  // namespace HWY_NAMESPACE
 }  // namespace cheetah
 HWY_AFTER_NAMESPACE();
@@ -76,6 +132,8 @@ namespace {
 
 HWY_EXPORT(read_all);
 HWY_EXPORT(multiply_add);
+HWY_EXPORT(dot_int8);
+HWY_EXPORT(dot_bf16);
 
 using Clock = std::chrono::steady_clock;
 
@@ -121,6 +179,22 @@ double best_rate(double seconds, Pass&& pass) {
   return best;
 }
 
+// `compute(rounds, sink)` returns the operations it did.
+template <class Compute>
+double measure_peak(ThreadPool& pool, const Compute& compute) {
+  constexpr int64_t kRounds = 1 << 20;  // about two milliseconds
+  std::vector<Slot> slots(static_cast<size_t>(pool.num_threads()));
+  return best_rate(0.2, [&] {
+    pool.run([&](int worker) {
+      Slot& slot = slots[static_cast<size_t>(worker)];
+      slot.operations = compute(kRounds, &slot.sink);
+    });
+    double operations = 0;
+    for (const Slot& slot : slots) operations += slot.operations;
+    return operations;
+  });
+}
+
 }  // namespace
 
 double measure_read_bandwidth(ThreadPool& pool) {
@@ -144,17 +218,16 @@ double measure_read_bandwidth(ThreadPool& pool) {
 }
 
 double measure_fma_peak(ThreadPool& pool) {
-  constexpr int64_t kRounds = 1 << 20;  // about two milliseconds
-  std::vector<Slot> slots(static_cast<size_t>(pool.num_threads()));
-  return best_rate(0.2, [&] {
-    pool.run([&](int worker) {
-      Slot& slot = slots[static_cast<size_t>(worker)];
-      slot.operations = HWY_DYNAMIC_DISPATCH(multiply_add)(kRounds, &slot.sink);
-    });
-    double operations = 0;
-    for (const Slot& slot : slots) operations += slot.operations;
-    return operations;
-  });
+  return measure_peak(
+      pool, [](int64_t rounds, float* sink) { return HWY_DYNAMIC_DISPATCH(multiply_add)(rounds, sink); });
+}
+double measure_bf16_dot_peak(ThreadPool& pool) {
+  return measure_peak(
+      pool, [](int64_t rounds, float* sink) { return HWY_DYNAMIC_DISPATCH(dot_bf16)(rounds, sink); });
+}
+double measure_int8_dot_peak(ThreadPool& pool) {
+  return measure_peak(
+      pool, [](int64_t rounds, float* sink) { return HWY_DYNAMIC_DISPATCH(dot_int8)(rounds, sink); });
 }
 
 }  // namespace cheetah
