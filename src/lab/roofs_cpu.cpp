@@ -17,6 +17,7 @@
 #define HWY_TARGET_INCLUDE "lab/roofs_cpu.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, as Highway asks.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -46,6 +47,15 @@ uint64_t read_often(const uint64_t* words, int64_t count, int passes) {
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
 }
 
+// Copies past the caches: the lines written are not read first.
+void copy_streaming(const uint64_t* from, uint64_t* to, int64_t count) {
+  const hn::ScalableTag<uint64_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i + 4 * lanes <= count; i += 4 * lanes)
+    for (int64_t j = i; j < i + 4 * lanes; j += lanes) hn::Stream(hn::Load(d, from + j), d, to + j);
+  hwy::FlushStream();
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace cheetah::lab
 HWY_AFTER_NAMESPACE();
@@ -55,6 +65,7 @@ namespace cheetah::lab {
 namespace {
 
 HWY_EXPORT(read_often);
+HWY_EXPORT(copy_streaming);
 
 int64_t level_bytes(int level) {
   for (const CpuCache& cache : read_cpu_info().caches)
@@ -86,11 +97,29 @@ double measure_level(int level) {
   return best;
 }
 
-// Memory read in short pieces by all of the pool's threads: a piece is rarely interrupted, where a pass over
-// everything always is on a busy machine. Of the pieces' rates the 90th percentile: the very best may have
-// been cached.
+constexpr int64_t kPiece = int64_t{2} << 20;
+constexpr int64_t kWords = kPiece / static_cast<int64_t>(sizeof(uint64_t));
+
+// Memory in short pieces, by all of the pool's threads: a piece is rarely interrupted, where a pass over everything
+// always is on a busy machine. Of the pieces' rates the 90th percentile: the very best may have been cached.
+// `pass(worker, piece)` moves `bytes` per thread.
+template <class Pass>
+double rate_of_pieces(ThreadPool& pool, int64_t pieces, int64_t bytes, const Pass& pass) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> rates;
+  const Clock::time_point start = Clock::now();
+  for (int64_t piece = 0; Clock::now() - start < std::chrono::milliseconds(200);
+       piece = (piece + 1) % pieces) {
+    const Clock::time_point begin = Clock::now();
+    pool.run([&](int worker) { pass(worker, piece); });
+    rates.push_back(static_cast<double>(pool.num_threads() * bytes) /
+                    std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return quantile(rates, 0.9);
+}
+
+// Reading, or copying with streaming stores: whichever moves more bytes, since memory may take and give at once.
 double measure_memory(ThreadPool& pool, Machine& machine) {
-  constexpr int64_t kPiece = int64_t{2} << 20;
   const int64_t threads = pool.num_threads();
   const int64_t pieces = std::max<int64_t>(64, 4 * machine.cpu_cache_bytes() / kPiece / threads);
   const int64_t bytes = threads * pieces * kPiece;
@@ -99,22 +128,18 @@ double measure_memory(ThreadPool& pool, Machine& machine) {
   if (!memory) return 0;
   madvise(memory.get(), static_cast<size_t>(bytes), MADV_HUGEPAGE);
   auto* words = static_cast<uint64_t*>(memory.get());
-  constexpr int64_t kWords = kPiece / static_cast<int64_t>(sizeof(uint64_t));
   std::fill_n(words, bytes / static_cast<int64_t>(sizeof(uint64_t)), uint64_t{1});
-  using Clock = std::chrono::steady_clock;
   std::atomic<uint64_t> sink{0};
-  std::vector<double> rates;
-  const Clock::time_point start = Clock::now();
-  for (int64_t piece = 0; Clock::now() - start < std::chrono::milliseconds(300);
-       piece = (piece + 1) % pieces) {
-    const Clock::time_point begin = Clock::now();
-    pool.run([&](int worker) {
-      sink += HWY_DYNAMIC_DISPATCH(read_often)(words + (worker * pieces + piece) * kWords, kWords, 1);
-    });
-    rates.push_back(
-        static_cast<double>(threads * kPiece) / std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  return quantile(rates, 0.9);
+  const auto at = [&](int64_t worker, int64_t piece) {
+    return words + (worker * pieces + piece % pieces) * kWords;
+  };
+  const double read = rate_of_pieces(pool, pieces, kPiece, [&](int64_t worker, int64_t piece) {
+    sink += HWY_DYNAMIC_DISPATCH(read_often)(at(worker, piece), kWords, 1);
+  });
+  const double copied = rate_of_pieces(pool, pieces, 2 * kPiece, [&](int64_t worker, int64_t piece) {
+    HWY_DYNAMIC_DISPATCH(copy_streaming)(at(worker, piece), at(worker, piece + pieces / 2), kWords);
+  });
+  return std::max(read, copied);
 }
 
 double measure(Roof roof, Machine& machine) {
