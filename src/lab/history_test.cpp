@@ -160,5 +160,13 @@ TEST(Report, TextNamesEveryVariantAndItsVerdict) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
+TEST(Report, ANeutralVerdictOnALargeEffectSaysWhy) {
+  ExperimentResult result = run_with(0.5e-3, Verdict::kNeutral).experiments.at(0);
+  for (SizeResult& size : result.sizes) size.detectable = 1.4;
+  EXPECT_NE(result_text(result).find("the baseline against itself differed by 140 %"), std::string::npos);
+  const std::string clear = result_text(run_with(0.5e-3, Verdict::kFaster).experiments.at(0));
+  EXPECT_EQ(clear.find("against itself"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace cheetah::lab

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "lab/report/text.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/format.h"
@@ -23,6 +25,18 @@ std::vector<std::string> row_of(const VariantResult& v) {
   return {v.name, human_time(v.median_s), format("±{:.1f} %", 100 * v.spread), human_rate(v), share,
       format("{:.2f}x [{:.2f}, {:.2f}]", v.speedup.ratio, v.speedup.low, v.speedup.high),
       std::string(name_of(v.verdict))};
+}
+
+// A neutral verdict on an effect that looks large: the baseline beside itself differed as much.
+std::string why_neutral(const SizeResult& size) {
+  constexpr double kLooksLarge = 0.05;
+  const bool any = std::ranges::any_of(size.variants, [](const VariantResult& variant) {
+    return variant.verdict == Verdict::kNeutral && std::abs(variant.speedup.ratio - 1) > kLooksLarge;
+  });
+  if (!any) return "";
+  return format(
+      "  neutral: the baseline against itself differed by {:.0f} % in this run; less than that is noise\n",
+      100 * size.detectable);
 }
 
 }  // namespace
@@ -62,6 +76,7 @@ std::string result_text(const ExperimentResult& result) {
     out += table.render();
     for (const VariantResult& variant : size.variants)
       if (!variant.note.empty()) out += format("  {}: {}\n", variant.name, variant.note);
+    out += why_neutral(size);
   }
   for (const std::string& each : result.disturbances) out += format("  while it ran, {}\n", each);
   return out;
