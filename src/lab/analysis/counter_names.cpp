@@ -176,7 +176,7 @@ const std::vector<CounterName>& counter_names() {
       {"readonly_loads", "read-only loads in the code (lab sass tells)", ""},
       {"bulk_copies", "TMA copies in the code (lab sass tells)", ""},
       {"eligible_warps", "warps ready to issue, of one scheduler", "--section SchedulerStats"},
-      {"issued_per_scheduler", "instructions a cycle of one scheduler, at most 1",
+      {"issued_per_scheduler", "instructions per cycle of one scheduler, at most 1",
           "--section SchedulerStats"},
       {"active_lanes", "lanes that run an instruction, of 32", "--section WarpStateStats"},
       {"working_lanes", "lanes not switched off by a predicate, of 32", "--section WarpStateStats"},

@@ -26,7 +26,7 @@ void advise_on_lanes(const Launch& launch, std::vector<Advice>& advice) {
 void advise_on_limits(const Launch& launch, std::vector<Advice>& advice) {
   if (launch.grid_x > kMaxGridX)
     advice.push_back({Level::kBad, format("grid.x {} passes the limit of {}", launch.grid_x, kMaxGridX),
-        "more elements a thread, or a grid-stride loop"});
+        "more elements per thread, or a grid-stride loop"});
   for (const int64_t dimension : {launch.grid_y, launch.grid_z})
     if (dimension > kMaxGridYZ)
       advice.push_back(
@@ -41,7 +41,7 @@ void advise_on_coverage(const Launch& launch, std::vector<Advice>& advice) {
   const double wanted = static_cast<double>(launch.elements);
   if (covered < wanted)
     advice.push_back({Level::kBad, format("the grid covers {:.0f} of {} elements", covered, launch.elements),
-        "grid = ceil(elements / (threads x elements a thread)), or a grid-stride loop"});
+        "grid = ceil(elements / (threads x elements per thread)), or a grid-stride loop"});
   else
     advice.push_back({Level::kGood,
         format("the grid covers all {} elements{}", launch.elements,

@@ -30,7 +30,7 @@ int64_t shared_of_sm(const SmLimits& sm, const KernelResources& kernel) {
 std::string why_impossible(const SmLimits& sm, const KernelResources& kernel, int64_t warps) {
   if (kernel.threads < 1) return "a block needs at least one thread";
   if (kernel.threads > kMaxThreadsPerBlock)
-    return format("{} threads a block; the most is {}", kernel.threads, kMaxThreadsPerBlock);
+    return format("{} threads per block; the most is {}", kernel.threads, kMaxThreadsPerBlock);
   if (kernel.registers > kMaxRegistersPerThread)
     return format("{} registers a thread; the most is {}", kernel.registers, kMaxRegistersPerThread);
   if (kernel.shared_bytes > sm.shared_bytes_per_block)

@@ -54,8 +54,8 @@ std::string what_would_help(const SmLimits& sm, const LaunchReport& report) {
   };
   const auto larger = next_larger_block(sm, kernel), smaller = next_smaller_block(sm, kernel);
   const auto registers = fewer_registers(sm, kernel), shared = less_shared_memory(sm, kernel);
-  if (larger) add(larger, format("{} threads a block", larger->kernel.threads));
-  if (smaller) add(smaller, format("{} threads a block", smaller->kernel.threads));
+  if (larger) add(larger, format("{} threads per block", larger->kernel.threads));
+  if (smaller) add(smaller, format("{} threads per block", smaller->kernel.threads));
   if (registers) add(registers, format("{} registers a thread or fewer", registers->kernel.registers));
   if (shared) add(shared, format("{} bytes of shared memory or less", shared->kernel.shared_bytes));
   return text.empty() ? "no single change fits more warps\n" : "one change that fits more warps:\n" + text;

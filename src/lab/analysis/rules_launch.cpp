@@ -72,7 +72,7 @@ Tri lanes_are_few(const Counters& c) {
 Finding lanes_words(const Counters& c) {
   return {.strength = c["warp_efficiency_pct"].value_or(100) < 25 ? Strength::kSure : Strength::kLikely,
       .evidence = evidence_of(c, {"warp_efficiency_pct", "active_lanes"}),
-      .remedies = {"give every lane work: one thread an element, blocks of whole warps",
+      .remedies = {"give every lane work: one thread per element, blocks of whole warps",
           "if lanes left early or took other branches, see D8"},
       .expect = {"warp efficiency near 100 %"}};
 }

@@ -16,12 +16,13 @@ Finding waste_words(const Counters& c) {
   Finding f;
   f.evidence = evidence_of(c, {"sectors_per_request", "load_efficiency_pct", "dram_pct", "sm_active_pct"});
   if (const Number width = c["lane_bytes"])
-    f.evidence.push_back(format("{:.0f} sectors a request are ideal for {:.0f}-byte lanes", *width, *width));
+    f.evidence.push_back(
+        format("{:.0f} sectors per request are ideal for {:.0f}-byte lanes", *width, *width));
   f.remedies = {"neighbouring lanes take neighbouring elements (index by the global thread number)",
       "structure of arrays instead of array of structures", "align the base to 128 bytes",
       "stage the tile through shared memory"};
   f.expect = {
-      "sectors a request fall to the ideal, efficiency rises to 100 %, DRAM in use rises, time falls"};
+      "sectors per request fall to the ideal, efficiency rises to 100 %, DRAM in use rises, time falls"};
   return f;
 }
 

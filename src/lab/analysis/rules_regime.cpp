@@ -229,7 +229,7 @@ Finding chain_words(const Counters& c) {
   f.evidence.push_back(stall_evidence(c, c.top_stall()));
   f.remedies = {"independent instructions side by side: 2 to 4 accumulators, unrolled loops",
       "then more warps, if registers allow"};
-  f.expect = {"instructions a cycle rise (at most 1 a scheduler), this stall falls"};
+  f.expect = {"instructions per cycle rise (at most 1 per scheduler), this stall falls"};
   return f;
 }
 

@@ -24,7 +24,7 @@ std::vector<std::string> remarks(const KernelCode& kernel) {
   const int64_t wide = kernel.count("load_128") + kernel.count("load_256");
   const int64_t narrow = kernel.count("load_64") + kernel.count("load_32") + kernel.count("load_narrow");
   if (wide + narrow > 0)
-    lines.push_back(format("{} of {} global loads move 16 bytes a lane or more", wide, wide + narrow));
+    lines.push_back(format("{} of {} global loads move 16 bytes per lane or more", wide, wide + narrow));
   if (kernel.count("tma_tensor") + kernel.count("tma_bulk") > 0) lines.push_back("copies by TMA");
   if (kernel.count("cp_async") > 0) lines.push_back("copies with cp.async");
   if (kernel.count("wgmma") > 0) lines.push_back("computes with WGMMA");

@@ -163,12 +163,12 @@ const Registered kRoofline({
     .mechanism =
         "Left of the ridge time is bytes: half the bytes, half the time, minus conversions. Right of it time "
         "is "
-        "multiply-adds, the same for every format; the ridge lies near 14 operations a byte for F32 storage.",
+        "multiply-adds, the same for every format; the ridge lies near 14 operations per byte for F32 storage.",
     .claim = {.text = "Halving the bytes of a number doubles arithmetic intensity and with it the speed of a "
                       "memory-bound kernel.",
         .variant = "f16",
         .speedup = 2},
-    .variants = {{"f32", "4 bytes a number"}, {"f16", "2 bytes"}, {"e4m3", "1 byte"}},
+    .variants = {{"f32", "4 bytes per number"}, {"f16", "2 bytes"}, {"e4m3", "1 byte"}},
     .sizes = {{"work 1", {1 << 27, 1}}, {"work 8", {1 << 27, 8}}, {"work 32", {1 << 26, 32}},
         {"work 128", {1 << 25, 128}}},
     .tolerance = {.absolute = 1e-4},

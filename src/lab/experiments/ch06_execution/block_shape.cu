@@ -100,11 +100,11 @@ const Registered kMatrix({
     .question = "Which way should a block of 256 threads lie on a row-major matrix?",
     .mechanism = "Lanes run along x first: 32 or more threads along x make whole lines, 16 make half lines "
                  "whose sectors are "
-                 "still full, 8 a sector a row, and 1 puts each lane on a row of its own.",
+                 "still full, 8 per sector per row, and 1 puts each lane on a row of its own.",
     .claim = {.text = "A 2D kernel with 16 x 16 blocks is the starting point; no figure is given."},
-    .variants = {{"16x16", "two rows of 64 bytes a warp"}, {"32x8", "one row of 128 bytes a warp"},
-        {"256x1", "one long row"}, {"8x32", "four rows of a sector a warp"},
-        {"1x256", "a row a lane: uncoalesced"}},
+    .variants = {{"16x16", "two rows of 64 bytes per warp"}, {"32x8", "one row of 128 bytes per warp"},
+        {"256x1", "one long row"}, {"8x32", "four rows of a sector per warp"},
+        {"1x256", "a row per lane: uncoalesced"}},
     .sizes = sizes_of({1024, 4096, 16384}),
     .make = make_matrix,
 });

@@ -51,7 +51,7 @@ std::unique_ptr<Trial> make(const Setup& setup) {
 const Registered kLaunchPerElement({
     .id = "ch06/launch-per-element",
     .title = "A launch for every element",
-    .question = "What does it cost to launch a kernel an element instead of one for all?",
+    .question = "What does it cost to launch a kernel per element instead of one for all?",
     .mechanism = "A launch takes the host some two microseconds and the device about one between dependent "
                  "kernels, whatever "
                  "the kernel does: time is launches, not elements. A graph removes the host's share only.",
@@ -59,7 +59,7 @@ const Registered kLaunchPerElement({
                       "than one vectorised operation; no figure is given."},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
-    .variants = {{"each", "a kernel of one thread an element"},
+    .variants = {{"each", "a kernel of one thread per element"},
         {"each-in-graph", "the same kernels replayed as one graph"}, {"by-32", "a kernel for 32 elements"},
         {"one-launch", "one kernel for all"}},
     .sizes = sizes_of({64, 1024}),

@@ -54,8 +54,8 @@ std::unique_ptr<Trial> make_shapes(const Setup& setup) {
   addition.shape("one-thread", add, 1, 1);
   addition.shape("one-warp", add, 1, 32);
   addition.shape("one-block", add, 1, 1024);
-  addition.shape("block-an-sm", add, setup.stream->device().num_sms, 256);
-  addition.shape("thread-an-element", add_once, blocks_of(addition.n, 256), 256);
+  addition.shape("block-per-sm", add, setup.stream->device().num_sms, 256);
+  addition.shape("thread-per-element", add_once, blocks_of(addition.n, 256), 256);
   return std::move(addition.trial);
 }
 
@@ -72,11 +72,11 @@ std::unique_ptr<Trial> make_grid_sizes(const Setup& setup) {
   Addition addition(setup);
   const int64_t sms = setup.stream->device().num_sms;
   addition.shape("half-the-sms", add, sms / 2, 256);
-  addition.shape("1-an-sm", add, sms, 256);
-  addition.shape("2-an-sm", add, sms * 2, 256);
-  addition.shape("8-an-sm", add, sms * 8, 256);
-  addition.shape("32-an-sm", add, sms * 32, 256);
-  addition.shape("thread-an-element", add_once, blocks_of(addition.n, 256), 256);
+  addition.shape("1-per-sm", add, sms, 256);
+  addition.shape("2-per-sm", add, sms * 2, 256);
+  addition.shape("8-per-sm", add, sms * 8, 256);
+  addition.shape("32-per-sm", add, sms * 32, 256);
+  addition.shape("thread-per-element", add_once, blocks_of(addition.n, 256), 256);
   return std::move(addition.trial);
 }
 
@@ -87,21 +87,21 @@ const Registered kShapes({
     .mechanism = "One thread waits out every memory latency; a warp hides 32 of them in one request, a block "
                  "up to 32 warps, "
                  "and only a grid that covers the SMs can keep all memory channels busy.",
-    .claim = {.text = "One thread an element takes 2.17 ms where one thread for all takes 48.21 ms, a "
+    .claim = {.text = "One thread per element takes 2.17 ms where one thread for all takes 48.21 ms, a "
                       "million numbers.",
-        .variant = "thread-an-element",
+        .variant = "thread-per-element",
         .speedup = 22},
     .variants = {{"one-thread", "a loop over everything"}, {"one-warp", "32 lanes step together"},
-        {"one-block", "1024 threads on one SM"}, {"block-an-sm", "256 threads on every SM"},
-        {"thread-an-element", "as many threads as numbers"}},
+        {"one-block", "1024 threads on one SM"}, {"block-per-sm", "256 threads on every SM"},
+        {"thread-per-element", "as many threads as numbers"}},
     .sizes = sizes_of({1 << 14, 1 << 18}),
     .make = make_shapes,
 });
 
 const Registered kBlockSizes({
     .id = "ch06/block-size",
-    .title = "Threads a block",
-    .question = "Which block sizes are good enough for a memory-bound kernel with one element a thread?",
+    .title = "Threads per block",
+    .question = "Which block sizes are good enough for a memory-bound kernel with one element per thread?",
     .mechanism = "An SM holds 32 blocks and 64 warps: blocks of 32 threads reach half of its warps, from 64 "
                  "on all; past "
                  "that only the cost of starting blocks and of draining the last wave differ.",
@@ -115,16 +115,17 @@ const Registered kBlockSizes({
 
 const Registered kGridSizes({
     .id = "ch06/grid-size",
-    .title = "Blocks a grid",
-    .question = "How many blocks an SM does a stepping kernel need before more change nothing?",
-    .mechanism = "Bytes in flight must cover bandwidth times latency, some 22 KB an SM: a few warps with two "
-                 "loads each are "
-                 "not enough, eight blocks of eight warps are; more blocks than fit only queue.",
+    .title = "Blocks per grid",
+    .question = "How many blocks per SM does a stepping kernel need before more change nothing?",
+    .mechanism =
+        "Bytes in flight must cover bandwidth times latency, some 22 KB per SM: a few warps with two "
+        "loads each are "
+        "not enough, eight blocks of eight warps are; more blocks than fit only queue.",
     .claim = {.text = "At least as many blocks as SMs, usually many more; occupancy from 10 to 50 % gains "
                       "much, from 50 to 100 % little."},
-    .variants = {{"half-the-sms", "every second SM idle"}, {"1-an-sm", "eight warps an SM"},
-        {"2-an-sm", "sixteen warps an SM"}, {"8-an-sm", "all 64 warps"}, {"32-an-sm", "four waves"},
-        {"thread-an-element", "no stepping"}},
+    .variants = {{"half-the-sms", "every second SM idle"}, {"1-per-sm", "eight warps per SM"},
+        {"2-per-sm", "sixteen warps per SM"}, {"8-per-sm", "all 64 warps"}, {"32-per-sm", "four waves"},
+        {"thread-per-element", "no stepping"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 27}),
     .make = make_grid_sizes,
 });

@@ -140,15 +140,16 @@ const Registered kNear({
     .id = "ch06/on-chip-bandwidth",
     .title = "Read bandwidth of L2, L1 and shared memory",
     .question = "How much more do L1 and shared memory deliver than L2 for a set that fits the SM?",
-    .mechanism = "L1 and shared memory give 128 bytes a cycle and SM, L2 less than half of that; L1 spends a "
-                 "tag lookup where "
-                 "shared memory does not, but both end at the same array.",
-    .claim = {.text = "Shared memory and L1 give TB/s an SM without conflicts, L2 tens of TB/s for all; no "
+    .mechanism =
+        "L1 and shared memory give 128 bytes per cycle and SM, L2 less than half of that; L1 spends a "
+        "tag lookup where "
+        "shared memory does not, but both end at the same array.",
+    .claim = {.text = "Shared memory and L1 give TB/s per SM without conflicts, L2 tens of TB/s for all; no "
                       "ratio is given."},
     .rotation = Rotation::kHot,
     .variants = {{"l2", "loads that skip L1"}, {"l1", "ordinary loads"},
         {"shared", "from a copy in shared memory"}},
-    .sizes = {{"32 KB a block", {kSetQuads * 16}}},
+    .sizes = {{"32 KB per block", {kSetQuads * 16}}},
     .make = make_near,
 });
 

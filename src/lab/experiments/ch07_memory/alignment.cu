@@ -70,7 +70,7 @@ const Registered kAlignment({
     .variants = {{"off-4-bytes", "starts 4 bytes after a line"},
         {"off-16-bytes", "starts 16 bytes after a line"}, {"off-32-bytes", "starts one sector after a line"},
         {"aligned", "starts with a line"},
-        {"realigned", "off by 4 bytes, loaded aligned, 16 bytes a lane, shifted by shuffles"}},
+        {"realigned", "off by 4 bytes, loaded aligned, 16 bytes per lane, shifted by shuffles"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 27}),
     .make = make,
 });

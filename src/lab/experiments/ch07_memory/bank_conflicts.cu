@@ -72,7 +72,7 @@ const Registered kBankConflicts({
     .title = "Bank conflicts of column reads",
     .question =
         "How does the time of a shared-memory read grow with the number of lanes that meet in one bank?",
-    .mechanism = "Word w lies in bank w mod 32 and a bank serves one word a cycle: rows of 32, 40, 36, 34 "
+    .mechanism = "Word w lies in bank w mod 32 and a bank serves one word per cycle: rows of 32, 40, 36, 34 "
                  "and 33 words make "
                  "column reads 32-, 8-, 4-, 2- and 1-way; the swizzle is 1-way without the pad.",
     .claim = {.text = "Padding 32 columns to 33 removes every conflict: shared-memory use goes from 52 % to "
@@ -80,8 +80,8 @@ const Registered kBankConflicts({
         .variant = "row-33",
         .speedup = 3},
     .rotation = Rotation::kHot,
-    .variants = {{"row-32", "all lanes in one bank"}, {"row-40", "eight lanes a bank"},
-        {"row-36", "four lanes a bank"}, {"row-34", "two lanes a bank"},
+    .variants = {{"row-32", "all lanes in one bank"}, {"row-40", "eight lanes per bank"},
+        {"row-36", "four lanes per bank"}, {"row-34", "two lanes per bank"},
         {"row-33", "one pad word: every lane its own bank"},
         {"swizzled", "column xor row: its own bank, no pad"}},
     .sizes = sizes_of({16, 128}),

@@ -110,10 +110,10 @@ const Registered kBlockReduce({
     .claim = {.text = "Shuffles replace shared memory and barriers inside a warp; across warps shared memory "
                       "is still needed; no figure is given.",
         .variant = "shuffles"},
-    .variants = {{"atomic", "an atomic addition a number"},
+    .variants = {{"atomic", "an atomic addition per number"},
         {"tree-spread", "shared tree, active threads spread out"},
         {"tree-dense", "shared tree, active threads side by side"}, {"shuffles", "shuffles, one barrier"},
-        {"walk", "eight blocks an SM walk with wide loads"}},
+        {"walk", "eight blocks per SM walk with wide loads"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 28}),
     .make = make,
 });

@@ -91,8 +91,8 @@ const Registered kBulkStore({
     .claim = {.text = "The copy engine works in both directions without issue slots of the SM; no figure is "
                       "given for stores."},
     .min_compute = 90,
-    .variants = {{"store-4", "4 bytes a lane"}, {"store-16", "16 bytes a lane"},
-        {"bulk-1", "shared memory, then one bulk store a tile"}, {"bulk-2", "two tiles take turns"}},
+    .variants = {{"store-4", "4 bytes per lane"}, {"store-16", "16 bytes per lane"},
+        {"bulk-1", "shared memory, then one bulk store per tile"}, {"bulk-2", "two tiles take turns"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 27}),
     .make = make,
 });

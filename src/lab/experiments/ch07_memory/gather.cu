@@ -100,7 +100,7 @@ const Registered kGather({
     .question = "What does a gather cost in each order of its indices, against a plain copy?",
     .mechanism =
         "The order inside a 128-byte line is free, every second number costs twice the sectors, random "
-        "indices fetch 32 bytes for 4; the index itself adds 4 bytes a number.",
+        "indices fetch 32 bytes for 4; the index itself adds 4 bytes per number.",
     .claim = {.text = "A strided index_select behaves like an uncoalesced kernel and should become a "
                       "contiguous copy; no figure is given."},
     .variants = {{"random", "a permutation of the whole array"},

@@ -156,7 +156,7 @@ const Registered kLookupScattered({
 
 const Registered kLookupUniform({
     .id = "ch07/lookup-uniform",
-    .title = "Table lookups, one word a warp",
+    .title = "Table lookups, one word per warp",
     .question = "When all lanes want the same word, is constant memory faster than the other caches?",
     .mechanism = "Constant memory broadcasts one word to 32 lanes, but through a cache of a few KB behind an "
                  "indexed load; "

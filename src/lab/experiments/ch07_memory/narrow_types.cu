@@ -52,13 +52,13 @@ const Registered kNarrowTypes({
     .title = "Narrow types in wide accesses",
     .question = "How much faster are bytes when a lane moves four or sixteen of them at a time?",
     .mechanism =
-        "A warp of 1-byte lanes asks for one 32-byte sector an instruction: instructions, not bytes, limit "
+        "A warp of 1-byte lanes asks for one 32-byte sector per instruction: instructions, not bytes, limit "
         "it. "
         "Packed accesses carry 4 and 16 times as much, and byte-wise SIMD arithmetic keeps them packed.",
     .claim = {.text = "One 128-byte transaction carries 32 FP32 or 128 FP8 numbers: narrow types pay only "
                       "when packed."},
-    .variants = {{"1-byte", "a byte a lane"}, {"4-bytes", "four packed bytes a lane, one SIMD addition"},
-        {"16-bytes", "sixteen packed bytes a lane"}},
+    .variants = {{"1-byte", "a byte per lane"}, {"4-bytes", "four packed bytes per lane, one SIMD addition"},
+        {"16-bytes", "sixteen packed bytes per lane"}},
     .sizes = sizes_of({1 << 22, 1 << 26, 1 << 29}),
     .make = make,
 });

@@ -95,16 +95,16 @@ std::unique_ptr<Trial> make(const Setup& setup) {
 const Registered kSharedWidth({
     .id = "ch07/shared-width",
     .title = "Shared-memory reads: width and broadcast",
-    .question = "Do wide reads and broadcasts get more out of shared memory than 4 bytes a lane?",
+    .question = "Do wide reads and broadcasts get more out of shared memory than 4 bytes per lane?",
     .mechanism =
-        "The banks give 128 bytes a cycle whatever the width: 16-byte reads take four cycles and save "
+        "The banks give 128 bytes per cycle whatever the width: 16-byte reads take four cycles and save "
         "instructions, "
         "not time, unless instructions are the limit. One word for all lanes takes one cycle, and a 16-byte "
         "broadcast feeds four times the bytes of it.",
     .claim = {.text = "All lanes reading one address is a broadcast without conflict; no figure is given."},
     .rotation = Rotation::kHot,
-    .variants = {{"4-bytes", "consecutive words"}, {"8-bytes", "consecutive pairs, half a warp a cycle"},
-        {"16-bytes", "consecutive quads, a quarter of a warp a cycle"},
+    .variants = {{"4-bytes", "consecutive words"}, {"8-bytes", "consecutive pairs, half a warp per cycle"},
+        {"16-bytes", "consecutive quads, a quarter of a warp per cycle"},
         {"broadcast", "one word for all lanes"}, {"broadcast-16", "one quad for all lanes"}},
     .sizes = sizes_of({32, 256}),
     .make = make,

@@ -65,9 +65,9 @@ const Registered kStridedLoad({
         .variant = "stride-1",
         .speedup = 3.7},
     .variants = {{"stride-2", "lanes load every second number"},
-        {"stride-1", "lanes load neighbours: four sectors a warp"}, {"stride-4", "sixteen sectors a warp"},
-        {"stride-8", "a sector a lane"}, {"stride-16", "a sector a lane, half the lines untouched"},
-        {"stride-32", "a line a lane"}},
+        {"stride-1", "lanes load neighbours: four sectors per warp"},
+        {"stride-4", "sixteen sectors per warp"}, {"stride-8", "a sector per lane"},
+        {"stride-16", "a sector per lane, half the lines untouched"}, {"stride-32", "a line a lane"}},
     .sizes = sizes_of({1 << 20, 1 << 24, 1 << 26}),
     .make = make,
 });

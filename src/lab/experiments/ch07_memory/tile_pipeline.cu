@@ -198,7 +198,7 @@ const Registered kBulkCopies({
         "Does the copy engine fetch tiles faster than the threads themselves, and with how many stages?",
     .mechanism = "One instruction of one thread moves a whole tile, so no issue slots go to addresses and "
                  "loads; what counts is "
-                 "bytes in flight: stages times 8 KB times two blocks an SM.",
+                 "bytes in flight: stages times 8 KB times two blocks per SM.",
     .claim = {.text = "Prefetching through the copy engine takes DRAM use from 25 to 90 % and 18 to 7 ms.",
         .variant = "bulk-2",
         .speedup = 2.6},

@@ -70,15 +70,15 @@ const Registered kTranspose({
                  "sides contiguous but "
                  "reads a column, 32 numbers of one bank; one pad column or an exclusive-or of the indices "
                  "spreads them. "
-                 "Four rows a thread keep more loads in flight.",
+                 "Four rows per thread keep more loads in flight.",
     .claim = {.text = "Padding the tile takes 4.8 million bank conflicts to none and 4 ms to 1.3 ms (its "
                       "listing does not transpose inside the tile).",
         .variant = "padded",
         .speedup = 3},
     .variants = {{"direct", "no shared memory: strided stores"},
         {"shared", "32 x 32 tile, column reads hit one bank"}, {"padded", "33 columns"},
-        {"swizzled", "column xor row, no extra memory"}, {"padded-8-rows", "padded, four rows a thread"},
-        {"swizzled-8-rows", "swizzled, four rows a thread"}},
+        {"swizzled", "column xor row, no extra memory"}, {"padded-8-rows", "padded, four rows per thread"},
+        {"swizzled-8-rows", "swizzled, four rows per thread"}},
     .sizes = sizes_of({1024, 4096, 16384}),
     .make = make,
 });

@@ -143,13 +143,13 @@ const Registered kTail({
     .question =
         "What does one block more than fits cost, and do smaller blocks or stepping kernels avoid it?",
     .mechanism =
-        "Blocks of 1024 fill the device two an SM: one more starts when all others are done and runs alone. "
+        "Blocks of 1024 fill the device two per SM: one more starts when all others are done and runs alone. "
         "Smaller "
         "blocks make the remainder smaller; stepping threads hand it to a few that then do two elements.",
     .claim = {.text = "Far fewer active than possible warps points to a tail or imbalance; at least as many "
                       "blocks as SMs, usually many more; no figure is given."},
-    .variants = {{"1024-threads", "two blocks an SM"}, {"256-threads", "eight blocks an SM"},
-        {"64-threads", "32 blocks an SM"}, {"stepping", "as many blocks as fit, each steps"}},
+    .variants = {{"1024-threads", "two blocks per SM"}, {"256-threads", "eight blocks per SM"},
+        {"64-threads", "32 blocks per SM"}, {"stepping", "as many blocks as fit, each steps"}},
     .sizes = {{"1 wave", {1, 0}}, {"1 wave, 1 block", {1, 1}}, {"4 waves, 1 block", {4, 1}}},
     .tolerance = {.absolute = 5e-4},
     .make = make_tail,
@@ -169,9 +169,9 @@ const Registered kLoops({
         .variant = "sorted",
         .speedup = 2},
     .rotation = Rotation::kHot,
-    .variants = {{"random", "a lane an element, lengths as they come"},
-        {"sorted", "a lane an element, lengths sorted"},
-        {"warp-each", "a warp an element, lanes share the loop"}},
+    .variants = {{"random", "a lane per element, lengths as they come"},
+        {"sorted", "a lane per element, lengths sorted"},
+        {"warp-each", "a warp per element, lanes share the loop"}},
     .sizes = sizes_of({1 << 18, 1 << 22}),
     .make = make_loops,
 });

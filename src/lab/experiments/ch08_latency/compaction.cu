@@ -145,16 +145,18 @@ const Registered kCompaction({
     .id = "ch08/vote-compaction",
     .title = "Compaction with votes",
     .question = "How much do votes save when some lanes have something to hand over?",
-    .mechanism = "One atomic addition a kept number queues at one address; a vote counts a warp's numbers at "
-                 "once, so a warp asks "
-                 "once, and a block once with two barriers more.",
+    .mechanism =
+        "One atomic addition per kept number queues at one address; a vote counts a warp's numbers at "
+        "once, so a warp asks "
+        "once, and a block once with two barriers more.",
     .claim = {.text = "Ballots find the lanes that need special work and hand it to few; typical gains of "
                       "warp-level work are 1.1 to 1.3 times.",
         .variant = "warp-asks",
         .speedup = 1.2},
-    .variants = {{"each-asks", "an atomic addition a number"},
+    .variants = {{"each-asks", "an atomic addition per number"},
         {"each-merged", "the same, merged a warp at a time by the compiler"},
-        {"warp-asks", "a vote and an atomic addition a warp"}, {"block-asks", "an atomic addition a block"}},
+        {"warp-asks", "a vote and an atomic addition per warp"},
+        {"block-asks", "an atomic addition per block"}},
     .sizes = {{"1M, 50 % kept", {1 << 20, 50}}, {"64M, 10 % kept", {1 << 26, 10}},
         {"64M, 90 % kept", {1 << 26, 90}}},
     .make = make,

@@ -221,19 +221,20 @@ const Registered kMix({
     .id = "ch08/dual-issue",
     .title = "Integers beside floats",
     .question = "Does a scheduler issue an integer and a float operation in the same cycle?",
-    .mechanism = "Since Volta a scheduler issues one instruction a cycle. Multiply-adds alone fill it; "
+    .mechanism = "Since Volta a scheduler issues one instruction per cycle. Multiply-adds alone fill it; "
                  "integer multiply-adds "
                  "have half the lanes. One of each should take as long as two multiply-adds if issue is the "
                  "limit, and half "
                  "of that if two could be issued at once.",
-    .claim = {.text = "A scheduler issues two instructions a cycle from one warp, and instructions per cycle "
-                      "go from 1.0 to 1.8.",
+    .claim = {.text =
+                  "A scheduler issues two instructions per cycle from one warp, and instructions per cycle "
+                  "go from 1.0 to 1.8.",
         .variant = "both",
         .speedup = 1.8},
     .rotation = Rotation::kHot,
     .variants = {{"floats", "two float multiply-adds"}, {"integers", "two integer multiply-adds"},
         {"both", "one of each"}},
-    .sizes = {{"16 warps an SM", {16}}, {"64 warps an SM", {64}}},
+    .sizes = {{"16 warps per SM", {16}}, {"64 warps per SM", {64}}},
     .make = make_mix,
 });
 

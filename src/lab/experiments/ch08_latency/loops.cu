@@ -186,7 +186,7 @@ const Registered kDot({
     .variants = {{"rolled", "one product an iteration"}, {"unrolled-4", "four products, one sum"},
         {"4-sums", "four products, four sums"}, {"unrolled-16", "sixteen products, one sum"},
         {"16-sums", "sixteen products, sixteen sums"}},
-    .sizes = {{"8 warps an SM", {8, 1024}}, {"16 warps an SM", {16, 512}}, {"64 warps an SM", {64, 128}}},
+    .sizes = {{"8 warps per SM", {8, 1024}}, {"16 warps per SM", {16, 512}}, {"64 warps per SM", {64, 128}}},
     .tolerance = {.absolute = 1e-3},
     .make = make_dot,
 });
@@ -203,7 +203,7 @@ const Registered kCode({
     .rotation = Rotation::kHot,
     .variants = {{"64", "1 KB of code"}, {"8", "128 bytes"}, {"1024", "16 KB"}, {"2048", "32 KB"},
         {"4096", "64 KB"}, {"8192", "128 KB"}},
-    .sizes = {{"8 warps an SM", {8}}, {"32 warps an SM", {32}}},
+    .sizes = {{"8 warps per SM", {8}}, {"32 warps per SM", {32}}},
     .tolerance = {.absolute = 5e-3},
     .make = make_code,
 });

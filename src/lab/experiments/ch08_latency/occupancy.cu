@@ -139,8 +139,8 @@ std::unique_ptr<Trial> make_chains(const Setup& setup) {
 const Registered kOccupancy({
     .id = "ch08/occupancy",
     .title = "Resident warps of a memory-bound kernel",
-    .question = "At which occupancy does a copy with one load a thread reach the memory's roof?",
-    .mechanism = "A warp has 128 bytes in flight; the memory needs some 22 KB an SM, and as much again on "
+    .question = "At which occupancy does a copy with one load per thread reach the memory's roof?",
+    .mechanism = "A warp has 128 bytes in flight; the memory needs some 22 KB per SM, and as much again on "
                  "the way out, so the "
                  "knee should lie near all 64 warps for 4-byte loads and earlier for wider ones.",
     .claim = {.text = "10 to 50 % occupancy gains much, 50 to 100 % little; the knee is at 50 to 75 %.",
@@ -165,8 +165,8 @@ const Registered kLoads({
         .speedup = 3},
     .variants = {{"1-load", "load, store, again"}, {"2-loads", "two loads before the first store"},
         {"4-loads", "four"}, {"8-loads", "eight"}},
-    .sizes = {{"8 warps an SM", {1 << 26, 8}}, {"16 warps an SM", {1 << 26, 16}},
-        {"64 warps an SM", {1 << 26, 64}}},
+    .sizes = {{"8 warps per SM", {1 << 26, 8}}, {"16 warps per SM", {1 << 26, 16}},
+        {"64 warps per SM", {1 << 26, 64}}},
     .make = make_loads,
 });
 
@@ -174,8 +174,8 @@ const Registered kChains({
     .id = "ch08/fma-chains",
     .title = "Independent multiply-adds instead of warps",
     .question =
-        "How many warps an SM, and how many independent chains a thread, saturate the multiply-add pipe?",
-    .mechanism = "A multiply-add takes four cycles and each scheduler issues one a cycle: four warps a "
+        "How many warps per SM, and how many independent chains per thread, saturate the multiply-add pipe?",
+    .mechanism = "A multiply-add takes four cycles and each scheduler issues one per cycle: four warps per "
                  "scheduler with one chain, "
                  "or one warp with four, fill the pipe. More of either adds nothing.",
     .claim = {.text = "Saturation takes 48 warps at one chain, 32 at two, 16 at four; 2 to 4 chains are the "
@@ -185,8 +185,8 @@ const Registered kChains({
     .rotation = Rotation::kHot,
     .variants = {{"1-chain", "every multiply-add waits for the last"}, {"2-chains", "two independent ones"},
         {"4-chains", "four"}, {"8-chains", "eight"}},
-    .sizes = {{"4 warps an SM", {4}}, {"8 warps an SM", {8}}, {"16 warps an SM", {16}},
-        {"32 warps an SM", {32}}, {"64 warps an SM", {64}}},
+    .sizes = {{"4 warps per SM", {4}}, {"8 warps per SM", {8}}, {"16 warps per SM", {16}},
+        {"32 warps per SM", {32}}, {"64 warps per SM", {64}}},
     .tolerance = {.absolute = 1e-2},  // 16384 roundings among the chains, with weights up to 8
     .make = make_chains,
 });

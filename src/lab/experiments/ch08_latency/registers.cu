@@ -210,11 +210,12 @@ const Registered kTables({
     .id = "ch08/local-arrays",
     .title = "Small tables indexed at run time",
     .question = "Where should a thread keep 16 numbers that it indexes at run time?",
-    .mechanism = "Registers have no addresses, so such an array goes to local memory, cached in L1 but "
-                 "interleaved with every "
-                 "other thread's; a column of shared memory a thread has no tags and no conflicts; selecting "
-                 "among registers "
-                 "costs 16 instructions an access.",
+    .mechanism =
+        "Registers have no addresses, so such an array goes to local memory, cached in L1 but "
+        "interleaved with every "
+        "other thread's; a column of shared memory per thread has no tags and no conflicts; selecting "
+        "among registers "
+        "costs 16 instructions an access.",
     .claim = {.text = "Local memory is off chip and costs hundreds of cycles or more; no figure is given.",
         .variant = "registers"},
     .rotation = Rotation::kHot,

@@ -180,9 +180,9 @@ const Registered kThreshold({
 
 const Registered kQuads({
     .id = "ch08/four-a-thread",
-    .title = "Four numbers a thread",
+    .title = "Four numbers per thread",
     .question =
-        "Four neighbouring numbers a thread: is it the order of the loads or their width that counts?",
+        "Four neighbouring numbers per thread: is it the order of the loads or their width that counts?",
     .mechanism = "Stating the loads first changes nothing, the compiler unrolls and hoists them; but four "
                  "4-byte loads with stride "
                  "16 ask for the same sectors four times, where one 16-byte load asks once.",
@@ -208,8 +208,8 @@ const Registered kSuggested({
     .claim = {.text = "Take the suggestion, then time neighbouring sizes: slightly lower occupancy may be "
                       "faster; no figure is given.",
         .variant = "suggested"},
-    .variants = {{"1024", "one block an SM"}, {"256", "the usual choice"}, {"64", "small blocks"},
-        {"suggested", "the suggested block, a thread an element"},
+    .variants = {{"1024", "one block per SM"}, {"256", "the usual choice"}, {"64", "small blocks"},
+        {"suggested", "the suggested block, a thread per element"},
         {"suggested-grid", "the suggested block and grid, stepping"}},
     .sizes = sizes_of({1 << 20, 1 << 23}),
     .tolerance = {.absolute = 1e-3},

@@ -114,7 +114,7 @@ const Registered kRows({
     .mechanism = "The product is bound by the bytes of W: a quarter of them takes a quarter of the time, if "
                  "the instructions to "
                  "widen each weight do not become the limit first; DP4A does four products in one.",
-    .claim = {.text = "8-bit weights cut weight traffic by 75 %, about 4 times more elements a second.",
+    .claim = {.text = "8-bit weights cut weight traffic by 75 %, about 4 times more elements per second.",
         .variant = "int8-dp4a",
         .speedup = 4},
     .variants = {{.name = "f32", .idea = "F32 weights, multiply-adds"},
@@ -185,7 +185,7 @@ const Registered kRate({
     .mechanism = "A widened product needs conversions and a multiply-add each, DP4A a quarter of an "
                  "instruction, though it "
                  "issues at half the rate of multiply-adds.",
-    .claim = {.text = "DP4A does four 8-bit multiply-adds an instruction against one in F32.",
+    .claim = {.text = "DP4A does four 8-bit multiply-adds per instruction against one in F32.",
         .variant = "dp4a",
         .speedup = 4},
     .variants = {{.name = "widened", .idea = "four conversions a side, four multiply-adds"},

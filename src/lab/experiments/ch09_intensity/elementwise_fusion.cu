@@ -63,14 +63,14 @@ const Registered kVertical({
     .title = "Two elementwise kernels or one",
     .question = "What is gained by computing sqrt(sin(x)) in one kernel instead of two?",
     .mechanism =
-        "The intermediate stays in a register: 8 bytes an element instead of 16, and one launch fewer. Where "
+        "The intermediate stays in a register: 8 bytes per element instead of 16, and one launch fewer. Where "
         "everything fits in L2 only the launch and L2 traffic remain to be saved.",
     .claim = {.text = "Fusion doubles the operations per element and about halves the traffic.",
         .variant = "fused",
         .speedup = 2},
     .variants = {{.name = "two-kernels", .idea = "sin to memory, then sqrt from memory"},
-        {.name = "fused", .idea = "one kernel, one element a thread"},
-        {.name = "fused-vec4", .idea = "one kernel, 16 bytes a thread"}},
+        {.name = "fused", .idea = "one kernel, one element per thread"},
+        {.name = "fused-vec4", .idea = "one kernel, 16 bytes per thread"}},
     .sizes = sizes_of({1 << 16, 1 << 20, 1 << 22, 1 << 26}),
     .quick = sizes_of({1 << 20}),
     .tolerance = {.relative = 1e-5, .absolute = 1e-6},

@@ -103,7 +103,7 @@ const Registered kNormFusion({
     .id = "ch09/norm-fusion",
     .title = "L2 normalisation of rows: three kernels or one",
     .question = "What do fusing a row norm, and reading the row once, save?",
-    .mechanism = "Three kernels move 20 bytes an element; one that reads the row twice moves 12, or 8 when "
+    .mechanism = "Three kernels move 20 bytes per element; one that reads the row twice moves 12, or 8 when "
                  "L1 or L2 still "
                  "holds the row; one that keeps it in registers moves 8 for certain.",
     .claim = {.text = "Fusing raises the intensity from 0.083 to 0.25 FLOP per byte by cutting traffic from "
@@ -112,7 +112,7 @@ const Registered kNormFusion({
         .variant = "fused-two-reads",
         .speedup = 3},
     .variants = {{.name = "three-kernels", .idea = "squares to memory, row sums, division"},
-        {.name = "fused-two-reads", .idea = "one block a row, the row loaded in both passes"},
+        {.name = "fused-two-reads", .idea = "one block per row, the row loaded in both passes"},
         {.name = "fused-one-read", .idea = "the row kept in registers between the passes, 16-byte loads"}},
     .sizes = {{.label = "64 x 4096", .dims = {64}}, {.label = "1024 x 4096", .dims = {1024}},
         {.label = "16384 x 4096", .dims = {16384}}},

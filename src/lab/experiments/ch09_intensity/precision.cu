@@ -296,7 +296,7 @@ const Registered kPrecision({
     .mechanism =
         "The tensor cores take 32 bytes of K a step whatever the type, so each halving of the type doubles "
         "the "
-        "operations a step and halves the traffic; F32 itself runs on the ordinary cores. Small products are "
+        "operations per step and halves the traffic; F32 itself runs on the ordinary cores. Small products are "
         "bound by waves and latency and gain less.",
     .claim = {.text =
                   "16-bit tensor-core peak is about 4 times F32's; FP8 gives 2 to 3 times the 16-bit rate.",
@@ -304,7 +304,7 @@ const Registered kPrecision({
         .speedup = 4},
     .rotation = Rotation::kHot,
     .min_compute = 90,
-    .variants = {{.name = "f32", .idea = "multiply-adds on the ordinary cores, 8 x 8 a thread"},
+    .variants = {{.name = "f32", .idea = "multiply-adds on the ordinary cores, 8 x 8 per thread"},
         {.name = "tf32", .idea = "tensor cores, 4-byte numbers with 10 bits of mantissa"},
         {.name = "f16", .idea = "tensor cores, F32 sums"}, {.name = "bf16", .idea = "tensor cores, F32 sums"},
         {.name = "fp8", .idea = "tensor cores, E4M3"},

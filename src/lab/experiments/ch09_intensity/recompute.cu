@@ -72,9 +72,9 @@ std::unique_ptr<Trial> make(const Setup& setup) {
 const Registered kRecompute({
     .id = "ch09/recompute",
     .title = "Recompute a value or store and reload it",
-    .question = "Up to how many operations an element is computing again cheaper than memory?",
+    .question = "Up to how many operations per element is computing again cheaper than memory?",
     .mechanism =
-        "Storing and reloading adds 8 bytes an element; at 4.8 TB/s that buys some 100 F32 operations. Short "
+        "Storing and reloading adds 8 bytes per element; at 4.8 TB/s that buys some 100 F32 operations. Short "
         "functions are free to recompute, long ones become compute bound.",
     .claim = {.text = "Recomputing cheap expressions such as x*x in registers beats loading a stored result.",
         .variant = "recompute"},

@@ -81,14 +81,14 @@ const Registered kPrefetch({
     .title = "Prefetches into L2",
     .question = "Do explicit L2 prefetches hide memory latency where few warps run?",
     .mechanism =
-        "Eight warps an SM with one load in flight each wait for memory most of the time. A prefetch eight "
+        "Eight warps per SM with one load in flight each wait for memory most of the time. A prefetch eight "
         "steps ahead "
         "turns a miss to memory into an L2 hit; plain unrolling keeps eight loads in flight and hides both.",
     .claim = {.text =
                   "Prefetching 128 bytes ahead into L2 overlaps latency with other work; no number is given.",
         .variant = "prefetch-lines"},
     .min_compute = 90,
-    .variants = {{.name = "none", .idea = "one 16-byte load a lane in flight"},
+    .variants = {{.name = "none", .idea = "one 16-byte load per lane in flight"},
         {.name = "prefetch-lines", .idea = "prefetch.global.L2 by every lane, 4 KiB ahead"},
         {.name = "prefetch-bulk", .idea = "cp.async.bulk.prefetch.L2 of 2 KiB by one lane"},
         {.name = "unrolled", .idea = "no prefetch, eight loads in flight"}},
@@ -237,7 +237,7 @@ const Registered kStaged({
     .id = "ch09/staged-tiles",
     .title = "Two streams staged through shared memory",
     .question = "What does fetching the next tile during this one's work bring, and by which kind of copy?",
-    .mechanism = "With three blocks an SM one buffer leaves memory idle while a block computes; two buffers "
+    .mechanism = "With three blocks per SM one buffer leaves memory idle while a block computes; two buffers "
                  "keep one tile in "
                  "flight a block, four keep three. Bulk copies need one thread and no registers. Data used "
                  "once gains nothing "

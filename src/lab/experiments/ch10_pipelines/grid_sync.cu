@@ -96,18 +96,19 @@ std::unique_ptr<Trial> make_steps(const Setup& setup) {
 const Registered kStepsExperiment({
     .id = "ch10/grid-sync",
     .title = "A hundred dependent steps",
-    .question = "Are grid-wide barriers in one kernel cheaper than a kernel a step?",
-    .mechanism = "A launch a step costs the host some 2 us and the card a drain and a start; a graph removes "
-                 "the host's part; a "
-                 "grid barrier costs one round trip through L2 and keeps the blocks in place. When a step "
-                 "takes long all are "
-                 "the same.",
+    .question = "Are grid-wide barriers in one kernel cheaper than a kernel per step?",
+    .mechanism =
+        "A launch per step costs the host some 2 us and the card a drain and a start; a graph removes "
+        "the host's part; a "
+        "grid barrier costs one round trip through L2 and keeps the blocks in place. When a step "
+        "takes long all are "
+        "the same.",
     .claim = {.text = "One cooperative kernel replaces 2000 launches; no time is given.",
         .variant = "grid-sync"},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .min_compute = 90,
-    .variants = {{.name = "launches", .idea = "a kernel a step"},
+    .variants = {{.name = "launches", .idea = "a kernel per step"},
         {.name = "graph", .idea = "the same kernels, launched as one graph"},
         {.name = "grid-sync", .idea = "one cooperative kernel, cooperative groups' barrier"},
         {.name = "by-hand", .idea = "one cooperative kernel, a barrier of one word"}},

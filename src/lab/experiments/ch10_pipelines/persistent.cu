@@ -77,11 +77,11 @@ std::unique_ptr<Trial> make_tasks(const Setup& setup) {
     }
   });
   const int64_t resident = int64_t{setup.stream->device().num_sms} * 8;
-  trial->variant("launch-a-task", [=](const Launch& at) {
+  trial->variant("launch-per-task", [=](const Launch& at) {
     for (int task = 0; task < tasks; ++task)
       one_task<<<1, kThreads, 0, at.stream().handle()>>>(at[x], at[lengths], at[y], task);
   });
-  trial->variant("block-a-task", [=](const Launch& at) {
+  trial->variant("block-per-task", [=](const Launch& at) {
     gpu::launch({.kernel = "block_a_task", .grid = {tasks}, .block = {kThreads}}, at.stream(), block_a_task,
         at[x], at[lengths], at[y]);
   });
@@ -102,7 +102,7 @@ const Registered kTasks({
     .id = "ch10/persistent-tasks",
     .title = "Small uneven tasks: launches, blocks, or a persistent kernel",
     .question = "What does a kernel that stays and fetches its tasks save?",
-    .mechanism = "A launch a task runs one block at a time and pays the launch each time. A block a task "
+    .mechanism = "A launch per task runs one block at a time and pays the launch each time. A block per task "
                  "leaves the balance to the "
                  "hardware's own queue of blocks; a persistent kernel with fixed shares waits for the "
                  "unluckiest block, one "
@@ -112,10 +112,10 @@ const Registered kTasks({
         .speedup = 2.5},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
-    .variants = {{.name = "launch-a-task", .idea = "one launch of one block a task"},
-        {.name = "block-a-task", .idea = "one launch, a block a task"},
-        {.name = "persistent-fixed", .idea = "eight blocks an SM, tasks dealt out in advance"},
-        {.name = "persistent-queue", .idea = "eight blocks an SM, tasks fetched with an atomic"}},
+    .variants = {{.name = "launch-per-task", .idea = "one launch of one block per task"},
+        {.name = "block-per-task", .idea = "one launch, a block per task"},
+        {.name = "persistent-fixed", .idea = "eight blocks per SM, tasks dealt out in advance"},
+        {.name = "persistent-queue", .idea = "eight blocks per SM, tasks fetched with an atomic"}},
     .sizes = {{.label = "1000 tasks", .dims = {1000}}, {.label = "20000 tasks", .dims = {20000}}},
     .quick = {{.label = "1000 tasks", .dims = {1000}}},
     .tolerance = {.relative = 1e-3, .absolute = 1e-3},
@@ -209,7 +209,7 @@ std::unique_ptr<Trial> make_mega(const Setup& setup) {
           at.stream(), kernel, at[w] + int64_t{layer} * dim * dim, from, layer % 2 ? at[y] : at[odd], dim);
     }
   };
-  trial->variant("kernel-a-layer", [=](const Launch& at) { layers(at, one_layer, false); });
+  trial->variant("kernel-per-layer", [=](const Launch& at) { layers(at, one_layer, false); });
   const auto add_graph = [&](const char* name, auto kernel, bool early) {
     const auto graphs = std::make_shared<std::vector<gpu::Graph>>();
     trial->variant(name, [=](const Launch& at) {
@@ -236,18 +236,18 @@ std::unique_ptr<Trial> make_mega(const Setup& setup) {
 const Registered kMega({
     .id = "ch10/megakernel",
     .title = "Sixteen layers of one token in one kernel",
-    .question = "Does one persistent kernel for all layers beat a kernel a layer, and a graph of them?",
+    .question = "Does one persistent kernel for all layers beat a kernel per layer, and a graph of them?",
     .mechanism = "Each layer is a short, memory-bound product. Launches add the host's time, a graph only "
                  "the drain and start between "
                  "kernels, dependent launch hides the start; a megakernel meets at a barrier in L2 and can "
                  "fetch the next layer's "
                  "weights before it.",
-    .claim = {.text = "Megakernels cut decode latency 1.2 to 6.7 times against a launch a layer.",
+    .claim = {.text = "Megakernels cut decode latency 1.2 to 6.7 times against a launch per layer.",
         .variant = "megakernel",
         .speedup = 1.2},
     .timing = Timing::kWallClock,
     .min_compute = 90,
-    .variants = {{.name = "kernel-a-layer", .idea = "sixteen launches"},
+    .variants = {{.name = "kernel-per-layer", .idea = "sixteen launches"},
         {.name = "graph", .idea = "sixteen kernels in one graph"},
         {.name = "graph-early-start",
             .idea = "the graph with programmatic dependent launch, weights prefetched"},

@@ -203,8 +203,9 @@ const Registered kGrowth({
         {.name = "async-and-move", .idea = "the same in stream order from a pool"},
         {.name = "async-pages", .idea = "pages of sixteen tokens from the pool, nothing moves"},
         {.name = "reserved", .idea = "room for the longest sequence from the start"}},
-    .sizes = {{.label = "4 KiB a token", .dims = {4 << 10}}, {.label = "1 MiB a token", .dims = {1 << 20}}},
-    .quick = {{.label = "4 KiB a token", .dims = {4 << 10}}},
+    .sizes = {{.label = "4 KiB per token", .dims = {4 << 10}},
+        {.label = "1 MiB per token", .dims = {1 << 20}}},
+    .quick = {{.label = "4 KiB per token", .dims = {4 << 10}}},
     .tolerance = {.relative = 1e-6},
     .make = make_growth,
 });

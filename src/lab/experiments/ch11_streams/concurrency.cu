@@ -123,9 +123,9 @@ const Registered kHalves({
                 "Layers 0-5 in one stream and 6-11 in another pipeline successive batches; no number is given."},
     .variants = {{.name = "one-stream", .idea = "both halves of a batch, then the next batch"},
         {.name = "two-halves", .idea = "a stream a half, an event a batch"}},
-    .sizes = {{.label = "32 blocks a kernel", .dims = {32}},
-        {.label = "1056 blocks a kernel", .dims = {1056}}},
-    .quick = {{.label = "32 blocks a kernel", .dims = {32}}},
+    .sizes = {{.label = "32 blocks per kernel", .dims = {32}},
+        {.label = "1056 blocks per kernel", .dims = {1056}}},
+    .quick = {{.label = "32 blocks per kernel", .dims = {32}}},
     .tolerance = {.relative = 1e-5},
     .make = make_halves,
 });
@@ -184,8 +184,8 @@ const Registered kPriority({
     .variants = {{.name = "same-priority", .idea = "both streams of the lowest priority"},
         {.name = "high-priority", .idea = "the small kernel's stream of the highest"},
         {.name = "alone", .idea = "nothing else on the card"}},
-    .sizes = {{.label = "64 blocks an SM", .dims = {64}}, {.label = "256 blocks an SM", .dims = {256}}},
-    .quick = {{.label = "64 blocks an SM", .dims = {64}}},
+    .sizes = {{.label = "64 blocks per SM", .dims = {64}}, {.label = "256 blocks per SM", .dims = {256}}},
+    .quick = {{.label = "64 blocks per SM", .dims = {64}}},
     .tolerance = {.relative = 1e-5},
     .make = make_priority,
 });

@@ -102,9 +102,9 @@ const Registered kDefaultStream({
     .variants = {{.name = "stray-in-default", .idea = "blocking streams, the stray kernel in stream 0"},
         {.name = "stray-in-own", .idea = "blocking streams, the stray kernel in a stream of its own"},
         {.name = "non-blocking-streams", .idea = "non-blocking streams, the stray kernel in stream 0"}},
-    .sizes = {{.label = "50k cycles a kernel", .dims = {50000}},
-        {.label = "500k cycles a kernel", .dims = {500000}}},
-    .quick = {{.label = "50k cycles a kernel", .dims = {50000}}},
+    .sizes = {{.label = "50k cycles per kernel", .dims = {50000}},
+        {.label = "500k cycles per kernel", .dims = {500000}}},
+    .quick = {{.label = "50k cycles per kernel", .dims = {50000}}},
     .make = make_default,
 });
 
@@ -163,8 +163,9 @@ const Registered kChain({
         {.name = "stream-sync", .idea = "cudaStreamSynchronize between the steps"},
         {.name = "event", .idea = "an event without timing"},
         {.name = "timed-event", .idea = "an event that takes the time"}},
-    .sizes = {{.label = "1k cycles a step", .dims = {1000}}, {.label = "50k cycles a step", .dims = {50000}}},
-    .quick = {{.label = "1k cycles a step", .dims = {1000}}},
+    .sizes = {{.label = "1k cycles per step", .dims = {1000}},
+        {.label = "50k cycles per step", .dims = {50000}}},
+    .quick = {{.label = "1k cycles per step", .dims = {1000}}},
     .make = make_chain,
 });
 

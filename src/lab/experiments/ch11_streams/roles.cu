@@ -202,7 +202,7 @@ const Registered kAccumulate({
     .question = "Does the copy engine's reduction beat atomics?",
     .mechanism = "All of them add in L2; what differs is how many requests carry the numbers there: one a "
                  "number, one for four, or one "
-                 "bulk operation a block that needs no registers.",
+                 "bulk operation per block that needs no registers.",
     .claim = {.text = "Bulk copies that reduce fuse small reductions and lower register pressure; no number "
                       "is given."},
     .min_compute = 90,

@@ -330,8 +330,8 @@ std::unique_ptr<Trial> make_buckets(const Setup& setup) {
     });
   };
   add("one-full-graph", [](int64_t) { return int64_t{kMostBatch}; });
-  add("graph-a-bucket", padded_batch);
-  add("graph-a-size", [](int64_t batch) { return batch; });
+  add("graph-per-bucket", padded_batch);
+  add("graph-per-size", [](int64_t batch) { return batch; });
   return trial;
 }
 
@@ -340,16 +340,16 @@ const Registered kBuckets({
     .title = "A graph for each batch size, or for each bucket",
     .question = "How should decode steps of changing batch size use graphs?",
     .mechanism =
-        "One graph at the full size computes padding; one a size computes none but there are many to keep; "
+        "One graph at the full size computes padding; one per size computes none but there are many to keep; "
         "powers of two waste "
         "less than half. All save the launches; padding only costs where a fuller grid takes longer.",
-    .claim = {.text = "Engines capture one graph a bucket of batch sizes and pad to the nearest."},
+    .claim = {.text = "Engines capture one graph per bucket of batch sizes and pad to the nearest."},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
     .variants = {{.name = "launches", .idea = "ten launches a step, the exact size"},
         {.name = "one-full-graph", .idea = "one graph for 128 sequences, padded"},
-        {.name = "graph-a-bucket", .idea = "graphs for powers of two"},
-        {.name = "graph-a-size", .idea = "a graph for every size"}},
+        {.name = "graph-per-bucket", .idea = "graphs for powers of two"},
+        {.name = "graph-per-size", .idea = "a graph for every size"}},
     .sizes = {{.label = "up to 16", .dims = {16}}, {.label = "up to 128", .dims = {128}}},
     .quick = {{.label = "up to 16", .dims = {16}}},
     .tolerance = {.relative = 1e-5},

@@ -86,7 +86,7 @@ std::unique_ptr<Trial> make_queue(const Setup& setup) {
     gpu::launch({.kernel = "fixed_shares", .grid = {resident}, .block = {kThreads}}, at.stream(),
         fixed_shares, at[x], at[lengths], at[y], n);
   });
-  trial->variant("thread-an-item", [=](const Launch& at) {
+  trial->variant("thread-per-item", [=](const Launch& at) {
     gpu::launch({.kernel = "thread_an_item", .grid = {(n + kThreads - 1) / kThreads}, .block = {kThreads}},
         at.stream(), thread_an_item, at[x], at[lengths], at[y], n);
   });
@@ -111,14 +111,14 @@ const Registered kQueue({
                  "leave most of the card idle "
                  "while a few threads finish; a queue, or the hardware's own queue of blocks, spreads them. "
                  "Long items anywhere "
-                 "stall the other lanes of their warp, which fetching an item a lane avoids.",
+                 "stall the other lanes of their warp, which fetching an item per lane avoids.",
     .claim = {.text = "About 200 ms become 100 ms with a dynamic queue, 10 to 30 % for moderate imbalance. "
                       "(The printed pair also "
                       "differs in hoisting.)",
         .variant = "fetch-by-warp",
         .speedup = 2},
     .variants = {{.name = "fixed-shares", .idea = "resident threads, neighbouring items dealt in advance"},
-        {.name = "thread-an-item", .idea = "a thread an item, blocks queued by the hardware"},
+        {.name = "thread-per-item", .idea = "a thread per item, blocks queued by the hardware"},
         {.name = "fetch-each", .idea = "every thread fetches items one by one"},
         {.name = "fetch-by-warp", .idea = "a warp fetches 32 at a time"},
         {.name = "fetch-by-block", .idea = "a block fetches 256 at a time"}},
@@ -184,8 +184,8 @@ std::unique_ptr<Trial> make_counter(const Setup& setup) {
     });
   };
   add("one-by-one", draw_batches<1>);
-  add("eight-a-thread", draw_batches<8>);
-  add("thirty-two-a-thread", draw_batches<32>);
+  add("eight-per-thread", draw_batches<8>);
+  add("thirty-two-per-thread", draw_batches<32>);
   add("warp-of-32", draw_by_warp);
   add("two-levels", draw_by_two_levels);
   return trial;
@@ -201,10 +201,10 @@ const Registered kCounter({
                  "writes, which a warp's "
                  "batch does not.",
     .claim = {.text = "A batch of 32 cuts the atomics by 32; batches of 8 or 16 remove most contention.",
-        .variant = "thirty-two-a-thread"},
+        .variant = "thirty-two-per-thread"},
     .variants = {{.name = "one-by-one", .idea = "an atomic a ticket"},
-        {.name = "eight-a-thread", .idea = "eight tickets an atomic, for one thread"},
-        {.name = "thirty-two-a-thread", .idea = "32 tickets an atomic, for one thread"},
+        {.name = "eight-per-thread", .idea = "eight tickets an atomic, for one thread"},
+        {.name = "thirty-two-per-thread", .idea = "32 tickets an atomic, for one thread"},
         {.name = "warp-of-32", .idea = "32 tickets an atomic, one for each lane"},
         {.name = "two-levels", .idea = "4096 tickets an atomic for a block, dealt out in shared memory"}},
     .sizes = sizes_of({1 << 16, 1 << 20, 1 << 24}),

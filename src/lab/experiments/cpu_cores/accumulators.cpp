@@ -70,7 +70,7 @@ const Registered kAccumulators({
                  "could start "
                  "every cycle. More chains fill the pipe; many chains also fill vectors. Instruction-level "
                  "parallelism, as on a GPU with few warps.",
-    .claim = {.text = "More independent operations a thread hide latency without more threads."},
+    .claim = {.text = "More independent operations per thread hide latency without more threads."},
     .domain = Domain::kCpu,
     .rotation = Rotation::kHot,
     .variants = {{"1 chain", "each addition waits for the last"}, {"2 chains", "odd and even elements"},

@@ -76,7 +76,7 @@ const Registered kSharedCounter({
     .rotation = Rotation::kHot,
     .variants = {{"lock", "a mutex around the addition"}, {"compare and swap", "a loop until it succeeds"},
         {"fetch and add", "one atomic instruction"},
-        {"own sums", "each thread for itself, then one addition a thread"}},
+        {"own sums", "each thread for itself, then one addition per thread"}},
     .sizes = sizes_of({1 << 12, 1 << 16}),
     .quick = sizes_of({1 << 14}),
     .make = make,

@@ -91,9 +91,10 @@ const Registered kNormFusion({
     .id = "cpu/norm-fusion",
     .title = "Fused normalisation",
     .question = "What does it gain to add, normalise and scale in one pass over memory?",
-    .mechanism = "Four passes move nine words an element, one pass moves three. Past the caches time follows "
-                 "bytes, not "
-                 "operations.",
+    .mechanism =
+        "Four passes move nine words per element, one pass moves three. Past the caches time follows "
+        "bytes, not "
+        "operations.",
     .claim =
         {.text =
                 "Fusing elementwise steps keeps intermediates out of memory: about 2x for memory-bound chains."},
