@@ -13,6 +13,17 @@ constexpr double kFirstGuess = 0.5, kGuessWeight = 2, kGroupWeight = 4;
 // What was learned of a source that is not tried fades, so that it is tried again some time.
 constexpr double kForget = 0.995;
 
+// The predicted answer where the sequence is at: how many of the last tokens agree with it.
+int64_t agreement(const Sequence& sequence, const std::vector<int32_t>& prediction) {
+  const int64_t next = sequence.num_generated;
+  if (next >= std::ssize(prediction)) return 0;
+  int64_t length = 0;
+  while (length < std::min(next, DraftLookup::kLongestMatch) &&
+         prediction[static_cast<size_t>(next - 1 - length)] == *(sequence.tokens.end() - 1 - length))
+    ++length;
+  return length;
+}
+
 }  // namespace
 
 size_t Speculator::group_of(int64_t match) {
@@ -42,7 +53,7 @@ void Speculator::keep_allowed(Sequence& sequence) const {
   sequence.draft.tokens.erase(refused, sequence.draft.tokens.end());
 }
 
-// In the sequence itself and in the answer that its client predicts, which is followed from its beginning.
+// In the answer that the client predicts, at the same place or elsewhere, and in the sequence itself.
 void Speculator::look_up(Sequence& sequence, int64_t longest) {
   Draft& draft = sequence.draft;
   const std::vector<int32_t>& prediction = sequence.request->request.prediction;
@@ -53,13 +64,13 @@ void Speculator::look_up(Sequence& sequence, int64_t longest) {
   if (draft.source.empty()) draft.source = prediction;
   const auto known = std::ssize(draft.source) - std::ssize(prediction);
   draft.source.insert(draft.source.end(), sequence.tokens.begin() + known, sequence.tokens.end());
-  draft.match = draft.lookup.propose(draft.source, longest, draft.tokens);
-  const int64_t next = sequence.num_generated;
-  if (draft.match > 0 || next < 1 || next >= std::ssize(prediction)) return;
-  if (prediction[static_cast<size_t>(next - 1)] != sequence.tokens.back()) return;
-  const auto from = prediction.begin() + next;
-  draft.tokens.assign(from, from + std::min(std::max<int64_t>(longest, 0), std::ssize(prediction) - next));
-  draft.match = DraftLookup::kLeastMatch;
+  draft.match = agreement(sequence, prediction);
+  if (draft.match == 0) {
+    draft.match = draft.lookup.propose(draft.source, longest, draft.tokens);
+    return;
+  }
+  const auto next = prediction.begin() + sequence.num_generated;
+  draft.tokens.assign(next, next + std::min<int64_t>(std::max<int64_t>(longest, 0), prediction.end() - next));
 }
 
 DraftCandidate Speculator::propose(Sequence& sequence) {
