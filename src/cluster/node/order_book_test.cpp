@@ -24,9 +24,10 @@ TEST(OrderBook, BooksThatHearTheSameOrdersInAnyOrderAreEqual) {
               1 + draw.next_u32() % 10, draw.next_u32() % 2 == 0 ? kA : kB});
     // Two wishes of one version and one node are no orders that a node gives.
     std::ranges::sort(orders, {}, [](const Order& o) { return std::tuple(o.subject, o.version, o.by); });
-    const auto [first, last] = std::ranges::unique(
-        orders, {}, [](const Order& o) { return std::tuple(o.subject, o.version, o.by); });
-    orders.erase(first, last);
+    const auto same = [](const Order& a, const Order& b) {
+      return std::tuple(a.subject, a.version, a.by) == std::tuple(b.subject, b.version, b.by);
+    };
+    orders.erase(std::unique(orders.begin(), orders.end(), same), orders.end());
     OrderBook one, other;
     one.merge(orders);
     std::ranges::reverse(orders);
