@@ -155,6 +155,11 @@ class CoreDriver {
   uint64_t last_id = 0;
 };
 
+inline void expect_no_page_leaked(const CoreDriver& driver) {
+  const EngineStats stats = driver.core.stats();
+  EXPECT_EQ(stats.pages_free + stats.pages_cached, stats.pages_total);
+}
+
 inline std::vector<int32_t> random_prompt(int64_t length, uint64_t seed) {
   Philox random(seed);
   std::vector<int32_t> tokens;

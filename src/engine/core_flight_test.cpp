@@ -9,11 +9,6 @@
 namespace cheetah {
 namespace {
 
-void expect_no_page_leaked(const CoreDriver& driver) {
-  const EngineStats stats = driver.core.stats();
-  EXPECT_EQ(stats.pages_free + stats.pages_cached, stats.pages_total);
-}
-
 class AheadTest : public testing::TestWithParam<std::tuple<Preemption, bool, int64_t>> {};
 
 TEST_P(AheadTest, MixedRequestsGetTheTokensOfOneStepAtATime) {

@@ -12,7 +12,8 @@ namespace cheetah {
 // When a request was sent and when each of its tokens came, in seconds since the load began.
 struct RequestTrace {
   double sent_s = 0;
-  std::vector<double> token_s;
+  std::vector<double> token_s = {};
+  std::vector<int32_t> tokens = {};
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;
 

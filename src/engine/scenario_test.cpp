@@ -7,6 +7,7 @@
 
 #include "engine/constrained_scenario.h"
 #include "engine/core_fixture.h"
+#include "engine/speculation_scenario.h"
 
 namespace cheetah {
 namespace {
@@ -71,6 +72,22 @@ TEST(Scenario, GapsAreCountedWhereTheyEnd) {
   traces[0].token_s = {1, 2, 4, 7};
   traces[1].token_s = {3};
   EXPECT_EQ(token_gaps(traces, 2, 7), (std::vector<double>{1, 2}));
+}
+
+TEST(Scenario, DraftsChangeNoTokenAndFollowAPrediction) {
+  EngineConfig config = scenario_config();
+  Engine plain(small_model(), config);
+  config.max_draft = 8;
+  Engine drafting(small_model(), config);
+  for (const DraftText text : {DraftText::kStories, DraftText::kCopying, DraftText::kNoise}) {
+    const SpeculationPlan plan{.text = text, .streams = 2, .new_tokens = 60};
+    const SpeculationResult slow = run_speculation(plain, plan);
+    const SpeculationResult fast = run_speculation(drafting, plan, slow.tokens);
+    EXPECT_EQ(slow.drafts.tokens, 0u);
+    EXPECT_EQ(fast.tokens, slow.tokens) << name_of(text);
+    ASSERT_EQ(fast.tokens.size(), 2u);
+    EXPECT_EQ(fast.tokens[0].size(), 60u);
+  }
 }
 
 }  // namespace

@@ -28,11 +28,6 @@ GenerationRequest repeating_request(int i, bool with_grammars) {
   return request;
 }
 
-void expect_no_page_leaked(const CoreDriver& driver) {
-  const EngineStats stats = driver.core.stats();
-  EXPECT_EQ(stats.pages_free + stats.pages_cached, stats.pages_total);
-}
-
 size_t num_open(const CoreDriver& driver) {
   return static_cast<size_t>(
       std::ranges::count_if(driver.received, [](const auto& each) { return !each.second.done; }));
