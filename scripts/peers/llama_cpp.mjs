@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Measures llama.cpp (the prebuilt one of npm's node-llama-cpp) on a GGUF: prompt and decode tokens a second.
+// Measures llama.cpp (the prebuilt one of npm's node-llama-cpp) on a GGUF: prompt and decode tokens per second.
 // usage: node llama_cpp.mjs MODEL.gguf [threads] [prompt tokens] [generated tokens] [repeats]; run where node-llama-cpp is installed.
 import { getLlama } from "node-llama-cpp";
 

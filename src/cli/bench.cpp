@@ -39,7 +39,7 @@ Examples:
 --model also takes random:llama-134m, random:llama-1b and random:llama-8b: seeded random weights of those sizes.
 )";
 
-constexpr int64_t kDeviceChunk = 8192;  // prompt tokens a step: enough to fill a large device
+constexpr int64_t kDeviceChunk = 8192;  // prompt tokens per step: enough to fill a large device
 
 struct BenchOptions {
   EngineOptions engine;

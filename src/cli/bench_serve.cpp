@@ -137,7 +137,7 @@ void add_server_flags(CLI::App& command, ServeBenchOptions& options) {
 }
 
 void add_load_flags(CLI::App& command, ServeBenchOptions& options) {
-  command.add_option("--rate", options.rate, "requests a second, whatever the server answers (open loop)")
+  command.add_option("--rate", options.rate, "requests per second, whatever the server answers (open loop)")
       ->check(CLI::Range(1e-3, 1e6));
   accept_counts(command.add_option("--concurrency", options.bench.concurrency,
                     "requests at once (closed loop); with --rate: at most so many"),

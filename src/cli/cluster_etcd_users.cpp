@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// cheetah cluster etcd-users: closes an etcd to whoever has no password.
+// cheetah cluster etcd-users: closes an etcd to anyone without a password.
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"

@@ -111,7 +111,7 @@ std::string what_of(const Decision& d) {
     case DecisionKind::kResumed:
       return "goes on: its client has caught up";
     case DecisionKind::kDrafts:
-      return format("drafts {} tokens a step at {} tokens: {:.2f} times the rate is expected", d.drafted,
+      return format("drafts {} tokens per step at {} tokens: {:.2f} times the rate is expected", d.drafted,
           d.tokens, d.gain);
     case DecisionKind::kDraftsNoMore:
       return format("drafts no more at {} tokens: none would pay", d.tokens);

@@ -37,7 +37,7 @@ TEST(Scenario, ALongPromptIsMeasuredBetweenTheTokensOfTheOthers) {
       engine, {.streams = 3, .prompt_tokens = 8, .long_prompt_tokens = 300, .calm_tokens = 5});
   EXPECT_GE(result.calm_gaps_s.size(), 3u * 4u);
   EXPECT_GT(result.long_ttft_s, 0);
-  EXPECT_GT(result.steps, 2u) << "64 tokens a step at most";
+  EXPECT_GT(result.steps, 2u) << "64 tokens per step at most";
   EXPECT_FALSE(result.disturbed_gaps_s.empty());
   EXPECT_EQ(engine.stats().running, 0);
 }

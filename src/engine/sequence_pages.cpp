@@ -56,7 +56,7 @@ std::optional<SequencePages::Admission> SequencePages::admit(Sequence& sequence)
   return Admission{.ready_tokens = match.ready_tokens, .looked_up = reuses(sequence)};
 }
 
-// Where the cache lacks only windows, the sequence fills them in passing. It adds nothing below: whoever
+// Where the cache lacks only windows, the sequence fills them in passing. It adds nothing below: a sequence that
 // holds a page of the tree must hold those above, and it has copies of them.
 void SequencePages::promise(Sequence& sequence, const PrefixMatch& match) {
   sequence.copies_from.reset();

@@ -280,7 +280,7 @@ VerifyInputs read_golden(const std::string& model_path) {
   if (model_path.starts_with("random:"))
     throw Error(format("{}: random weights have no reference to be held to", model_path));
   if (!is_directory && path.extension() != ".gguf")
-    throw Error(format("{}: is no model: expected a model folder or a .gguf file", model_path));
+    throw Error(format("{}: not a model: expected a model folder or a .gguf file", model_path));
   if (!fs::exists(golden))
     throw Error(format("{}: the model has no reference outputs: expected {}", model_path, golden.string()));
   VerifyInputs inputs{.golden = read_json_file(golden.string()), .what = golden.string(), .heldout = {}};

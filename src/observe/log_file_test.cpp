@@ -89,7 +89,7 @@ TEST(LogFile, IsBegunAgainWhereItWasTakenAway) {
   LogFile log({.path = folder / "a.log", .descriptors = {out}}, std::chrono::milliseconds(0));
   std::filesystem::remove_all(folder);
   log.look();
-  EXPECT_EQ(write(out, "lost\n", 5), 5) << "whoever writes does not notice";
+  EXPECT_EQ(write(out, "lost\n", 5), 5) << "the writer does not notice";
   std::filesystem::create_directory(folder);
   log.look();
   EXPECT_EQ(write(out, "there\n", 6), 6);

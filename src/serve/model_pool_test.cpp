@@ -87,7 +87,7 @@ TEST(ModelPool, AModelInUseIsNotTakenAwayAndTheOtherWaits) {
   ModelLease held = PoolFixture::lease_of(f.ask("a"));
   auto waiting = f.ask("b");
   EXPECT_TRUE(eventually([&] { return f.status("a").state == ModelState::kUnloading; }));
-  auto again = f.ask("a");  // must not push in front of b for ever
+  auto again = f.ask("a");  // must not push in front of b forever
   EXPECT_EQ(f.plan.history.text(), "+a");
   EXPECT_EQ(held->engine.config().max_sequences, 8) << "it lives";
   held.reset();

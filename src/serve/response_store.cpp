@@ -153,7 +153,7 @@ void ResponseStore::insert(const std::string& tenant, const KeptResponse& respon
   bytes_ += static_cast<int64_t>(response.input.size() + response.response.size());
 }
 
-// Whatever is too old, and then the oldest of whoever has most until the rest fits. bytes_ is never too small: it is
+// Whatever is too old, and then the oldest of the key that has most until the rest fits. bytes_ is never too small: it is
 // counted anew where it seems too much.
 void ResponseStore::trim() {
   Statement(file_.get(), "DELETE FROM responses WHERE created < ?")

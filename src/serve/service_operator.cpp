@@ -5,7 +5,7 @@
 
 namespace cheetah {
 
-// Without keys it is off, except where a server of this machine alone lets every client in: whoever can use all
+// Without keys it is off, except where a server of this machine alone lets every client in: those who can use all
 // of it may operate it too. A page in a browser of this machine may not.
 std::optional<HttpResponse> Service::check_operator(const HttpRequest& request) const {
   const ServerConfig& config = shared_.config;

@@ -12,7 +12,7 @@
 
 namespace cheetah {
 
-// What an answer is beside its request. Whoever goes on with it takes these over.
+// What an answer is beside its request. The server that goes on with it takes these over.
 struct AnswerFacts {
   std::string id;         // of the request
   int64_t unix_time = 0;  // "created"

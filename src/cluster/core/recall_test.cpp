@@ -174,7 +174,7 @@ TEST_F(Remembers, AnAnswerThatWasWholeAndOneThatStillRuns) {
   worker.engine(event_of({12}, true));
   EXPECT_EQ(ask().choices, (std::vector<std::vector<int32_t>>{{11, 12}}));
   worker.pass(seconds(61));
-  EXPECT_FALSE(ask().known) << "not for ever";
+  EXPECT_FALSE(ask().known) << "not forever";
 }
 
 TEST_F(Remembers, TheBeginningThatAnotherWorkerHadSaid) {

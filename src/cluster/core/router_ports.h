@@ -18,7 +18,7 @@ struct ClientRequest {
   GrammarSource grammar{};
   std::string tenant{};     // for quotas and logs; may be empty
   std::string qos_class{};  // empty: the default one
-  // Which model is to answer (WorkerDescriptor::model); empty: any. Whoever owns the client can make the same
+  // Which model is to answer (WorkerDescriptor::model); empty: any. The owner of the client can make the same
   // request for another model where it says so; `degraded_from` is then what was asked for first.
   std::string model{};
   bool may_change_model = false;

@@ -67,7 +67,7 @@ TEST(PrefillTransitions, AJobThatIsNotWantedHereGoesToAnotherAndOneForNobodyGoes
   PrefillWorker apart;
   apart.tell(PeerDown{kDecodeB});
   apart.deliver();
-  EXPECT_EQ(apart.wanted<AckJob>().size(), 1u) << "whoever asked cannot be told";
+  EXPECT_EQ(apart.wanted<AckJob>().size(), 1u) << "its asker cannot be told";
   Worker decoding;
   decoding.deliver();
   EXPECT_EQ(decoding.wanted<NackJob>().size(), 1u) << "not its role";

@@ -22,8 +22,8 @@ struct MeshEvents {
   std::function<void(WorkerId peer)> on_up;
   std::function<void(WorkerId peer, const std::string& why)> on_down;
   std::function<void(WorkerId peer, std::string&& message)> on_message;
-  // The peer takes messages more slowly than they are sent (true), or has caught up (false). Whoever goes on
-  // sending loses the link in the end, never the memory.
+  // The peer takes messages more slowly than they are sent (true), or has caught up (false). A sender that
+  // goes on loses the link in the end, never the memory.
   std::function<void(WorkerId peer, bool pressed)> on_pressure;
   // Somebody at that address did not prove what it is, or refused us; said again only after a while.
   std::function<void(const std::string& address, const std::string& why)> on_refused = {};

@@ -103,7 +103,7 @@ TEST(Session, AListenerThatOnlyEchoesIsRefused) {
   EXPECT_NE(error_of(again, rest), "");  // its own proof
 }
 
-// Whoever passes a worker's own words back to it makes it meet itself.
+// A stranger that passes a worker's own words back to it makes it meet itself.
 TEST(Session, AWorkerDoesNotLinkToItself) {
   SessionSetup same = listener();
   same.self = kDialer;

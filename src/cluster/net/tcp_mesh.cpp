@@ -182,7 +182,7 @@ void TcpMesh::take(tcp::socket socket) {
   link->start();
 }
 
-// Whoever has been silent for longest gives way.
+// The peer that has been silent for longest gives way.
 void TcpMesh::make_room() {
   const auto is_stranger = [](const auto& link) {
     return !link->dials() && !link->established() && !link->refused();

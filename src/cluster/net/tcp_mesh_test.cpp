@@ -147,7 +147,7 @@ TEST(TcpMesh, StrangersAreFewAndDoNotKeepPeersOut) {
   EXPECT_TRUE(a.probe.wait_for(MeshReport::kUp));
 }
 
-// Whoever was refused lingers for a moment, and does not count meanwhile.
+// A refused peer lingers for a moment, and does not count meanwhile.
 TEST(TcpMesh, NoiseDoesNotDelayPeers) {
   TcpMeshConfig config = config_of(1);
   config.max_strangers = 2;

@@ -128,7 +128,7 @@ std::unique_ptr<Node> launch_node(const LaunchOptions& options, const LaunchPart
   made.traces = parts.traces;
   made.failpoints = parts.failpoints;
   made.mesh = make_mesh(options, config.id, together);
-  // Whoever pulls a job must be able to do it: those whose pages fit have a queue of their own.
+  // The puller of a job must be able to do it: those whose pages fit have a queue of their own.
   made.services = connect_services(
       options.cluster, together ? together->services : nullptr, config.model.substr(0, 8), options.map_file);
   if (options.role != Role::kRouter) {

@@ -68,7 +68,7 @@ void Operations::obey() {
           wish && wish->hand_over_after ? std::optional<Duration>(*wish->hand_over_after) : std::nullopt});
 }
 
-// Written in any order and more than once: the newest of each subject counts, whoever reads it when.
+// Written in any order and more than once: the newest of each subject counts, in whatever order they are read.
 void Operations::keep(Time now) {
   if (unkept_.empty() || writing_ || now < next_write_) return;
   Transaction transaction;

@@ -47,7 +47,7 @@ void PlannerSeat::answered(const ClaimResult& result) {
   set_held(true, format("epoch {}", claim_.epoch));
 }
 
-// Its own claim comes back too; whoever wrote later has the seat.
+// Its own claim comes back too; the later writer has the seat.
 void PlannerSeat::owner_changed(const RegistryEvent& event) {
   if (event.kind == RegistryEvent::Kind::kRemove) {
     is_free_ = true;

@@ -177,7 +177,7 @@ TEST_F(PolicyRoutingTest, ABusyModelGivesWayToTheOneItsClassNames) {
   config.qos.classes = {{.name = "default", .reject_early = true, .degrade_to = "little"}};
   PolicyRouting routing(config, nullptr, {{"big", "large"}, {"little", "small"}});
   workers[worker_id(1)].load.prefill_tokens = 100'000;
-  EXPECT_EQ(routing.admit(question()).kind, Admission::Kind::kReject) << "whoever asks cannot do it again";
+  EXPECT_EQ(routing.admit(question()).kind, Admission::Kind::kReject) << "asking again does not help";
   client.may_change_model = true;
   const Admission sent_on = routing.admit(question());
   EXPECT_EQ(sent_on.kind, Admission::Kind::kOtherModel);

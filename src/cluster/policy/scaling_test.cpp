@@ -64,7 +64,7 @@ TEST_F(Autoscale, CorrectsWhatLiesOutsideItsLimits) {
   EXPECT_EQ(decode({.replicas = 24, .queue_length = 99}).desired, 24);
 }
 
-// Whoever looks once in a while must not miss it.
+// A reader that looks once in a while must not miss it.
 TEST_F(Autoscale, TheWishStandsThroughTheCooldown) {
   config.cooldown_up_ms = 30'000;
   EXPECT_EQ(decode({.replicas = 4, .queue_length = 20}).desired, 5);

@@ -32,12 +32,13 @@ Split best_split(const PhaseRates& rates, int64_t num_workers) {
     const Split split = split_of(rates, prefill, num_workers - prefill);
     if (split.rps > best.rps) best = split;
   }
-  best.why = best.num_both > 0
-                 ? format("{} workers that do both carry {:.1f} requests a second; no split carries more",
-                       best.num_both, best.rps)
-                 : format("{} prefill and {} decode workers carry {:.1f} requests a second, {:.2f} a worker",
-                       best.num_prefill, best.num_decode, best.rps,
-                       goodput_per_worker(rates, best.num_prefill, best.num_decode));
+  best.why =
+      best.num_both > 0
+          ? format("{} workers that do both carry {:.1f} requests per second; no split carries more",
+                best.num_both, best.rps)
+          : format("{} prefill and {} decode workers carry {:.1f} requests per second, {:.2f} per worker",
+                best.num_prefill, best.num_decode, best.rps,
+                goodput_per_worker(rates, best.num_prefill, best.num_decode));
   return best;
 }
 
@@ -48,7 +49,7 @@ Split size_for(const PhaseRates& rates, double demand_rps, int64_t max_workers) 
   }
   Split most = best_split(rates, std::max<int64_t>(0, max_workers));
   most.feasible = false;
-  most.why = format("{:.1f} requests a second are not possible with {} workers; the most: {}", demand_rps,
+  most.why = format("{:.1f} requests per second are not possible with {} workers; the most: {}", demand_rps,
       max_workers, most.why);
   return most;
 }

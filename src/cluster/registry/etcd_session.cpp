@@ -169,7 +169,7 @@ void EtcdSession::refuse_all(const std::string& why) {
   transactions_.clear();
 }
 
-// Whoever leaves in good order is missed at once, not only when its lease has run out.
+// A node that leaves in good order is missed at once, not only when its lease has run out.
 void EtcdSession::leave() {
   if (!lease_ || !health_.is_up(EtcdHealth::kSession)) return;
   try {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 // The last known map of a cluster in a file, for processes that start while the registry is away. What it says are
-// hints, as the registry's own words are: whoever is reached at an address proves itself over its link.
+// hints, as the registry's own words are: the node reached at an address proves itself over its link.
 #include <cstdint>
 #include <functional>
 #include <optional>

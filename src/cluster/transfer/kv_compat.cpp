@@ -24,7 +24,7 @@ std::string other_shape(const KvDescriptor& from, const KvDescriptor& to) {
   if (from.num_layers != to.num_layers) return differ("layers", from.num_layers, to.num_layers);
   if (from.num_kv_heads != to.num_kv_heads) return differ("KV heads", from.num_kv_heads, to.num_kv_heads);
   if (from.key_dim != to.key_dim) return differ("numbers a key", from.key_dim, to.key_dim);
-  if (from.value_dim != to.value_dim) return differ("numbers a value", from.value_dim, to.value_dim);
+  if (from.value_dim != to.value_dim) return differ("numbers per value", from.value_dim, to.value_dim);
   if (from.windows != to.windows)
     return "KV pages: other attention windows there than here, expected the same";
   return {};

@@ -57,7 +57,7 @@ SessionTransport::Peer SessionTransport::make_peer(std::optional<WorkerId> wante
 void SessionTransport::accepted(LinkId link) {
   sessions_.emplace(link, make_peer(std::nullopt));
   if (sessions_.size() <= kMaxSessions) return;
-  // Whoever has been silent for longest gives way, so that strangers do not keep peers out.
+  // The peer that has been silent for longest gives way, so that strangers do not keep peers out.
   const auto silent = std::ranges::find_if(
       sessions_, [](const auto& entry) { return !entry.second.is_known() && !entry.second.closing; });
   fail_link(silent->first, format("more than {} transfer peers", kMaxSessions));

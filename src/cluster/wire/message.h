@@ -264,7 +264,7 @@ struct KvSnapshot {
   std::vector<uint64_t> blocks{};
 };
 
-// Router to router, since version 5, so that a quota is one quota whoever is asked: what tenants took since this was
+// Router to router, since version 5, so that a quota is one quota at every router: what tenants took since this was
 // said last, and, to one that has just come, what they have left.
 struct QuotaNews {
   struct Entry {

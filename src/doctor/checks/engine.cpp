@@ -370,7 +370,7 @@ constexpr Check kChecks[] = {
         first_token_in_time},
     {"MET-02", Layer::kEngine, Level::kFail, 0.30, "Tokens come in time",
         "Long prefills between decode steps delay every stream.", "the share of late tokens",
-        FixKind::kSetting, "smaller prefill chunks, fewer sequences a step", "", "P07", tokens_in_time},
+        FixKind::kSetting, "smaller prefill chunks, fewer sequences per step", "", "P07", tokens_in_time},
     {"MET-03", Layer::kEngine, Level::kWarn, 0.25, "Requests do not queue",
         "A standing queue adds its length to every first token.", "TTFT grows with the queue",
         FixKind::kSetting, "add replicas, raise max_num_seqs if the cache allows, or shed load", "", "P03",

@@ -304,7 +304,7 @@ constexpr Check kChecks[] = {
         "Separate quantize kernels read and write everything once more.", "their time", FixKind::kSetting,
         "scale inside the GEMM's prologue or epilogue", "", "M10", quantization_is_fused},
     {"PRF-36", Layer::kProfile, Level::kWarn, 0.20, "Repeated steps are captured",
-        "Hundreds of short launches a step are the case CUDA graphs were made for.",
+        "Hundreds of short launches per step are the case CUDA graphs were made for.",
         "launch time of the step", FixKind::kSetting, "capture the step in a graph", "", "K16",
         graphs_are_used},
     {"PRF-26", Layer::kProfile, Level::kFail, 0.40, "NCCL uses RDMA",

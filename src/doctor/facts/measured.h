@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-// What doctor measure found: "name=value" lines, e.g. "memory.read.0=21.3e9" (bytes a second on node 0).
+// What doctor measure found: "name=value" lines, e.g. "memory.read.0=21.3e9" (bytes per second on node 0).
 #include <string>
 #include <string_view>
 #include <vector>

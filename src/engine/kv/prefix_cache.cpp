@@ -182,7 +182,7 @@ void PrefixCache::abandon(std::string_view salt, std::span<const int32_t> tokens
   walk(*root, tokens, [&](Node& node, int64_t, int64_t) {
     if (!first && node.writer == writer && node.ready < node.size()) first = &node;
   });
-  // Whoever shares what is in flight waits for it, so all below is ours.
+  // A sequence that shares what is in flight waits for it, so all below is ours.
   if (first) cut(*first, first->ready);
 }
 

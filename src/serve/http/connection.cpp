@@ -252,7 +252,7 @@ void Connection::on_written(const ByteStream::ErrorCode& error, size_t count) {
   flush();
 }
 
-// Whoever answers is told when too much waits here, and when half of that is gone.
+// The answerer is told when too much waits here, and when half of that is gone.
 void Connection::watch_backlog() {
   if (!exchange_ || !exchange_->listener_) return;
   const int64_t most = setting_.limits.pause_bytes;

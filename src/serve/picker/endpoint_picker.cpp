@@ -170,7 +170,7 @@ struct EndpointPicker::State final : PickerDesk {
     });
   }
 
-  // The first request of a call stands for all; what is no call of the API goes to whoever has time.
+  // The first request of a call stands for all; what is no call of the API goes to any worker with time.
   std::optional<ApiError> read_request(
       const PickerQuestion& question, const Tenant& tenant, GenerationRequest& request) const {
     const ApiServices* services = config.models.front();

@@ -36,7 +36,7 @@ std::vector<double> arrivals(const DayShape& shape) {
   return rps;
 }
 
-// Workers that are ready, and those that load. A crashed worker is started again by whoever keeps the wish.
+// Workers that are ready, and those that load. A crashed worker is started again by the keeper of the wish.
 struct Workers {
   double ready = 1;
   std::deque<double> loading;  // when each is ready

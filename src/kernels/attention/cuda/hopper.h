@@ -14,7 +14,7 @@ void hopper_attention(const AttentionArgs<Bf16>& args, Stream& stream);
 // 4 * head_dim FLOP a visible (query, key) pair and head. Skips sequences of one row when asked to.
 void hopper_prefill_attention(const AttentionArgs<Bf16>& args, bool skip_single_rows, Stream& stream);
 
-// The cache is read once: 4 * head_dim bytes a token and key head. Skips sequences of several rows. With
+// The cache is read once: 4 * head_dim bytes per token and key head. Skips sequences of several rows. With
 // scratch a long sequence is split over `splits` blocks a key head.
 void hopper_decode_attention(const AttentionArgs<Bf16>& args, int splits, Stream& stream);
 

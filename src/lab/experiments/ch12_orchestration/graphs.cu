@@ -346,7 +346,7 @@ const Registered kBuckets({
     .claim = {.text = "Engines capture one graph per bucket of batch sizes and pad to the nearest."},
     .timing = Timing::kWallClock,
     .rotation = Rotation::kHot,
-    .variants = {{.name = "launches", .idea = "ten launches a step, the exact size"},
+    .variants = {{.name = "launches", .idea = "ten launches per step, the exact size"},
         {.name = "one-full-graph", .idea = "one graph for 128 sequences, padded"},
         {.name = "graph-per-bucket", .idea = "graphs for powers of two"},
         {.name = "graph-per-size", .idea = "a graph for every size"}},

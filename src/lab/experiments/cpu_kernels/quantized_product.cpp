@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// y = W x with W in F32, BF16, 8 and 4 bits: fewer bytes a weight, and integer dot products.
+// y = W x with W in F32, BF16, 8 and 4 bits: fewer bytes per weight, and integer dot products.
 #include <cstring>
 
 #include "kernels/gemm/gemm.h"
@@ -81,7 +81,7 @@ const Registered kQuantizedProduct({
                  "unpacking keeps up. Integer dot products on quantized inputs do.",
     .claim = {.text = "Halving the precision halves the bytes and doubles the arithmetic intensity."},
     .domain = Domain::kCpu,
-    .variants = {{"f32", "4 bytes a weight"}, {"bf16", "2 bytes a weight"},
+    .variants = {{"f32", "4 bytes per weight"}, {"bf16", "2 bytes per weight"},
         {"q8_0", "8.5 bits a weight, integer dot products"},
         {"q4_0", "4.5 bits a weight, integer dot products"}, {"q4_k", "4.5 bits a weight in blocks of 256"}},
     .sizes = {{"2048x2048", {2048, 2048}}, {"8192x2048", {8192, 2048}}},
