@@ -4,9 +4,18 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/names.h"
 
 namespace cheetah {
 namespace {
+
+constexpr auto kKinds = enum_names<DecisionKind>({{DecisionKind::kArrived, "arrived"},
+    {DecisionKind::kRefused, "refused"}, {DecisionKind::kAdmitted, "admitted"},
+    {DecisionKind::kPrefilled, "prefilled"}, {DecisionKind::kHeldBack, "held_back"},
+    {DecisionKind::kPreempted, "preempted"}, {DecisionKind::kForked, "forked"},
+    {DecisionKind::kTurned, "turned"}, {DecisionKind::kPaused, "paused"}, {DecisionKind::kResumed, "resumed"},
+    {DecisionKind::kDrafts, "drafts"}, {DecisionKind::kDraftsNoMore, "drafts_no_more"},
+    {DecisionKind::kFinished, "finished"}});
 
 const char* reason_of(HoldReason reason) {
   switch (reason) {
@@ -52,37 +61,7 @@ std::string line_of(const Decision& d) {
 
 }  // namespace
 
-std::string_view name_of(DecisionKind kind) {
-  switch (kind) {
-    case DecisionKind::kArrived:
-      return "arrived";
-    case DecisionKind::kRefused:
-      return "refused";
-    case DecisionKind::kAdmitted:
-      return "admitted";
-    case DecisionKind::kPrefilled:
-      return "prefilled";
-    case DecisionKind::kHeldBack:
-      return "held_back";
-    case DecisionKind::kPreempted:
-      return "preempted";
-    case DecisionKind::kForked:
-      return "forked";
-    case DecisionKind::kTurned:
-      return "turned";
-    case DecisionKind::kPaused:
-      return "paused";
-    case DecisionKind::kResumed:
-      return "resumed";
-    case DecisionKind::kDrafts:
-      return "drafts";
-    case DecisionKind::kDraftsNoMore:
-      return "drafts_no_more";
-    case DecisionKind::kFinished:
-      break;
-  }
-  return "finished";
-}
+std::string_view name_of(DecisionKind kind) { return kKinds[kind]; }
 
 std::string what_of(const Decision& d) {
   switch (d.kind) {

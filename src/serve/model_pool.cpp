@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/names.h"
+#include "base/time.h"
 
 namespace cheetah {
 namespace {
@@ -53,8 +55,10 @@ class Together {
 }  // namespace
 
 std::string_view name_of(ModelState state) {
-  constexpr std::string_view kNames[] = {"unloaded", "loading", "loaded", "unloading"};
-  return kNames[static_cast<size_t>(state)];
+  constexpr auto kNames =
+      enum_names<ModelState>({{ModelState::kUnloaded, "unloaded"}, {ModelState::kLoading, "loading"},
+          {ModelState::kLoaded, "loaded"}, {ModelState::kUnloading, "unloading"}});
+  return kNames[state];
 }
 
 bool PooledModel::answers_to(std::string_view wanted) const {
@@ -184,9 +188,7 @@ void ModelPool::grant(Entry& entry) {
   }
   entry.expires.reset();
   if (entry.keep_alive_s == 0) return close(entry);  // these calls are the last
-  if (entry.keep_alive_s > 0)
-    entry.expires = entry.used + std::chrono::duration_cast<Clock::duration>(
-                                     std::chrono::duration<double>(entry.keep_alive_s));
+  if (entry.keep_alive_s > 0) entry.expires = entry.used + from_seconds(entry.keep_alive_s);
 }
 
 void ModelPool::fail(Entry& entry, const ApiError& error) {
@@ -293,8 +295,7 @@ void ModelPool::expire(Clock::time_point now) {
   for (Entry& entry : entries_) {
     if (!entry.expires || *entry.expires > now) continue;
     if (is_busy(entry))
-      entry.expires = now + std::chrono::duration_cast<Clock::duration>(
-                                std::chrono::duration<double>(std::max(0.05, entry.keep_alive_s)));
+      entry.expires = now + from_seconds(std::max(0.05, entry.keep_alive_s));
     else
       close(entry);
   }

@@ -46,17 +46,7 @@ std::string_view standing_of(const KnownWorker& worker) {
   if (!worker.linked) return "unreachable";
   if (worker.silent) return "hung";
   if (worker.left) return "left";
-  switch (worker.cordon) {
-    case Cordon::kCordoned:
-      return "cordoned";
-    case Cordon::kDraining:
-      return "draining";
-    case Cordon::kDrained:
-      return "drained";
-    case Cordon::kNone:
-      break;
-  }
-  return name_of(worker.descriptor.state);
+  return standing_of(worker.cordon, worker.descriptor.state);
 }
 
 AdminAnswer AdminApi::answer(const AdminCall& call, Time now) {

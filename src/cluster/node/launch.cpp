@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/names.h"
 #include "cluster/net/crypto.h"
 #include "cluster/net/tcp_mesh.h"
 #include "cluster/node/kv_adapter.h"
@@ -179,6 +180,12 @@ std::string_view name_of(Role role) { return kRoles.at(static_cast<size_t>(role)
 std::string_view name_of(WorkerState state) {
   constexpr std::array<std::string_view, 3> kNames = {"starting", "ready", "draining"};
   return kNames.at(static_cast<size_t>(state));
+}
+
+std::string_view standing_of(Cordon cordon, WorkerState state) {
+  constexpr auto kNames = enum_names<Cordon>({{Cordon::kNone, ""}, {Cordon::kCordoned, "cordoned"},
+      {Cordon::kDraining, "draining"}, {Cordon::kDrained, "drained"}});
+  return cordon == Cordon::kNone ? name_of(state) : kNames[cordon];
 }
 
 }  // namespace cheetah::cluster

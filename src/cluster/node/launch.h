@@ -62,5 +62,7 @@ std::string model_digest(const Model& model);
 Role role_from_name(const std::string& name);  // throws UsageError
 std::string_view name_of(Role role);
 std::string_view name_of(WorkerState state);
+// In one word: how far an operator's order to take nothing new is, or the worker's own state.
+std::string_view standing_of(Cordon cordon, WorkerState state);
 
 }  // namespace cheetah::cluster

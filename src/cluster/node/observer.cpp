@@ -209,17 +209,7 @@ std::string_view standing_of(const SeenWorker& worker) {
            : worker.knock == Knock::kAccepted ? "hung"
                                               : "unreachable";
   if (is_silent(worker)) return "hung";
-  switch (worker.cordon) {
-    case Cordon::kCordoned:
-      return "cordoned";
-    case Cordon::kDraining:
-      return "draining";
-    case Cordon::kDrained:
-      return "drained";
-    case Cordon::kNone:
-      break;
-  }
-  return name_of(worker.descriptor.state);
+  return standing_of(worker.cordon, worker.descriptor.state);
 }
 
 std::string workers_table(const std::vector<SeenWorker>& workers) {
